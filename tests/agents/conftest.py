@@ -207,6 +207,7 @@ async def open_claude(
         it = Claude(api, folder, env, boxes)
         yield it
         await it.close()
+        assert await it.is_gone(20)
 
 
 @pytest.fixture

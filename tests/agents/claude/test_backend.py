@@ -19,25 +19,25 @@ from parachuted.agents.gateway.usage import UsageStore
 from parachuted.agents.job import TextStep, ToolCallStep, ToolResult
 from parachuted.errors import AgentFailedError, AgentStoppedError, AgentUnavailableError
 from parachuted.testing import ApiRefusal, Delay, Reply, ToolUse, say, use
+from tests.agents.conftest import until
+
+OVERLOADED = ApiRefusal(status=529, kind="overloaded_error", message="Overloaded")
 
 
-async def test_the_model_gets_the_prompts_as_they_are_and_only_the_tools_of_the_job(
-    claude, job, run
-):
+def refusal(status: int, **more: str) -> ApiRefusal:
+    """Whoever gets it need not wait before it tries again."""
+    return ApiRefusal(status=status, headers={"retry-after-ms": "1"}, **more)
+
+
+async def test_the_model_gets_the_prompts_as_they_are_and_only_the_jobs_tools(claude, job, run):
     claude.api.add([say("done")])
-    outcome = await run(
-        claude.backend,
-        job(
-            system_prompt="Tend notes. ä\u2028" + "x" * 200_000, prompt="/compact then @/etc/passwd"
-        ),
-    )
+    system, prompt = "Tend notes. ä\u2028" + "x" * 200_000, "/compact then @/etc/passwd"
+    outcome = await run(claude.backend, job(system_prompt=system, prompt=prompt))
 
     assert outcome.error is None
     asked = claude.api.asked[0]
-    assert asked.body["system"][-1]["text"] == "Tend notes. ä\u2028" + "x" * 200_000
-    assert "/compact then @/etc/passwd" in [
-        part["text"] for part in asked.body["messages"][-1]["content"]
-    ]
+    assert asked.body["system"][-1]["text"] == system
+    assert prompt in [part["text"] for part in asked.body["messages"][-1]["content"]]
     assert "root:" not in json.dumps(asked.body["messages"])
     assert [tool["name"] for tool in asked.body["tools"]] == [
         "mcp__curator__read_context",
@@ -53,7 +53,6 @@ async def test_hostile_calls_get_a_clear_error_and_do_nothing(
     claude, job, run, agent_rig, tmp_path
 ):
     marker = tmp_path / "pwned"
-    big = "x" * 1_000_000
     hostile = [
         ToolUse(name="Bash", input={"command": f"touch {marker}"}),
         ToolUse(name="Write", input={"file_path": str(marker), "content": "x"}),
@@ -62,12 +61,12 @@ async def test_hostile_calls_get_a_clear_error_and_do_nothing(
         use("read_context"),
         use("read_context", file_path={"a": 1}),
         use("read_context", file_path="a.md", also=1),
-        use("update_context", file_path="a.md", section="Facts", content=big),
+        use("update_context", file_path="a.md", section="Facts", content="x" * 1_000_000),
     ]
     claude.api.add(hostile, [say("done")])
     outcome = await run(claude.backend, job())
 
-    calls = [step for step in outcome.steps if isinstance(step, ToolCallStep)]
+    calls = outcome.all(ToolCallStep)
     assert [call.result.is_error for call in calls] == [True] * len(hostile)
     assert all(call.result.text for call in calls)
     assert "longer than" in calls[-1].result.text
@@ -76,71 +75,57 @@ async def test_hostile_calls_get_a_clear_error_and_do_nothing(
 
 
 async def test_the_model_is_not_asked_again_once_the_jobs_end_is_said(claude, job, run, agent_rig):
-    claude.api.add([use("read_context", file_path="a.md")], [say("more")])
-    outcome = await run(claude.backend, job(ended=lambda: "enough" if agent_rig.calls else None))
+    tool = replace(agent_rig.tool("now"), schema={"type": "object"})  # without parameters
+    claude.api.add([use("now")], [say("more")])
+    ended = job(tools=(tool,), ended=lambda: "enough" if agent_rig.calls else None)
+    outcome = await run(claude.backend, ended)
 
-    assert (len(claude.api.asked), len(agent_rig.calls), outcome.error) == (1, 1, None)
+    assert (len(claude.api.asked), outcome.error) == (1, None)
+    assert agent_rig.calls == [("now", {})]
     assert outcome.account.cost_usd > 0
 
 
 async def test_a_session_is_resumed_and_each_run_is_charged_for_itself(claude, job, run):
     claude.api.add([say("first")], [say("second")], [say("third")])
     first = await run(claude.backend, job(prompt="one"))
-    second = await run(
-        claude.backend, job(id="run-2", prompt="two", session_id=first.account.session_id)
-    )
-    stranger = await run(
-        claude.backend,
-        job(id="run-3", prompt="three", session_id="1fc24940-e003-48b0-b21b-70563efaaa39"),
-    )
+    session = first.account.session_id
+    second = await run(claude.backend, job(id="run-2", prompt="two", session_id=session))
+    unknown = "1fc24940-e003-48b0-b21b-70563efaaa39"
+    stranger = await run(claude.backend, job(id="run-3", prompt="three", session_id=unknown))
 
-    assert second.account.session_id == first.account.session_id
+    assert second.account.session_id == session
     assert "one" in json.dumps(claude.api.asked[1].body["messages"])
-    assert (
-        (second.account.cost_usd, second.account.input_tokens)
-        == (first.account.cost_usd, first.account.input_tokens)
-        != (0, 0)
-    )
+    charged = [(run.account.cost_usd, run.account.input_tokens) for run in (first, second)]
+    assert charged[0] == charged[1] != (0, 0)
     assert stranger.steps[0] == TextStep(text="third")
-    assert stranger.account.session_id != first.account.session_id
+    assert stranger.account.session_id != session
 
 
-@pytest.mark.timeout(600)  # the CLI waits by chance, and longer each time, before it asks again
-async def test_a_run_that_is_tried_again_tells_what_all_of_it_has_cost(claude, job, run):
-    no_credit = [ApiRefusal(status=402, kind="billing_error", message="no credit")] * 9
-    claude.api.add([use("read_context", file_path="a.md")], *no_credit)
+async def test_a_run_that_loses_its_credit_is_interrupted_and_wholly_charged(claude, job, run):
+    paid, no_credit = [], refusal(402, kind="billing_error", message="no credit")
+
+    def answer(_request):
+        return [say("done")] if paid else no_credit
+
+    claude.api.add([use("read_context", file_path="a.md")], *[answer] * 9)
     first = await run(claude.backend, job())
-    claude.api.add([say("done")])
-    while (
-        len(claude.api.asked) < 11
-        and (second := await run(claude.backend, job())).error is not None
-    ):
-        pass
+    paid.append("all of it")
+    second = await run(claude.backend, job())
 
-    assert isinstance(first.error, AgentStoppedError)
-    assert (second.account.input_tokens, second.account.of_run) == (
-        2 * first.account.input_tokens,
-        True,
-    )
-    assert (
-        second.account.cost_usd
-        == claude.gateway.usage_store.spent("run-1").usd
-        == 2 * first.account.cost_usd
-        > 0
-    )
+    assert type(first.error) is AgentStoppedError
+    assert "no credit" in first.error.message
+    assert second.error is None
+    assert second.account.input_tokens == 2 * first.account.input_tokens
+    assert second.account.of_run
+    spent = claude.gateway.usage_store.spent("run-1").usd
+    assert second.account.cost_usd == spent == 2 * first.account.cost_usd > 0
 
 
 @pytest.mark.parametrize(
-    ("status", "says"),
-    [
-        (401, "refused the login"),
-        (402, "answered 402"),
-        (404, "answered 404"),
-        (529, "answered 529"),
-    ],
+    ("status", "says"), [(401, "refused the login"), (404, "answered 404"), (529, "answered 529")]
 )
 async def test_a_model_that_refuses_at_once_was_not_available(claude, job, run, status, says):
-    claude.api.add(*[ApiRefusal(status=status)] * 9)
+    claude.api.add(*[refusal(status)] * 9)
     outcome = await run(claude.backend, job())
 
     assert isinstance(outcome.error, AgentUnavailableError)
@@ -157,11 +142,8 @@ async def test_a_refusal_by_the_model_is_an_answer_and_no_outage(claude, job, ru
     assert len(claude.api.asked) == 2  # the CLI goes on once, having told the model of it
 
 
-async def test_an_error_inside_the_stream_before_there_was_an_answer_is_waited_out(
-    claude, job, run
-):
-    overloaded = ApiRefusal(status=529, kind="overloaded_error", message="Overloaded")
-    claude.api.add(*[Reply(blocks=(), error=overloaded)] * 9)
+async def test_an_error_inside_the_stream_before_an_answer_is_waited_out(claude, job, run):
+    claude.api.add(*[Reply(blocks=(), error=OVERLOADED)] * 9)
     outcome = await run(claude.backend, job())
 
     assert isinstance(outcome.error, AgentUnavailableError)
@@ -171,45 +153,29 @@ async def test_an_error_inside_the_stream_before_there_was_an_answer_is_waited_o
 async def test_an_error_at_the_beginning_of_a_stream_is_waited_out_unseen(
     claude, job, run, agent_rig
 ):
-    overloaded = ApiRefusal(status=529, kind="overloaded_error", message="Overloaded")
     update = use("update_context", file_path="a.md", section="Facts", content="x")
     claude.api.add(
-        Reply(blocks=(say("now"), update), error=overloaded, error_after=2),
+        Reply(blocks=(say("now"), update), error=OVERLOADED, error_after=2),
         [say("now"), update],
         [say("done")],
     )
     outcome = await run(claude.backend, job())
 
-    assert [step.text for step in outcome.steps if isinstance(step, TextStep)] == ["now", "done"]
+    assert outcome.texts == ["now", "done"]
     assert (outcome.error, len(agent_rig.calls), len(claude.api.asked)) == (None, 1, 3)
     assert claude.gateway.usage_store.spent("run-1").requests == 3
 
 
-async def test_a_run_that_loses_its_credit_in_the_middle_was_interrupted(claude, job, run):
-    claude.api.add(
-        [use("read_context", file_path="a.md")],
-        *[ApiRefusal(status=402, kind="billing_error", message="no credit")] * 9,
-    )
-    outcome = await run(claude.backend, job())
-
-    assert type(outcome.error) is AgentStoppedError
-    assert "no credit" in outcome.error.message
-
-
 async def test_a_run_that_has_used_up_its_money_ends_with_the_gateways_words(claude, job, run):
     much = {"input_tokens": 1_000_000}
-    claude.api.add(
-        Reply(blocks=(use("read_context", file_path="a.md"),), usage=much), [say("never asked")]
-    )
+    dear = Reply(blocks=(use("read_context", file_path="a.md"),), usage=much)
+    claude.api.add(dear, [say("never asked")])
     outcome = await run(claude.backend, job())
 
     assert type(outcome.error) is AgentFailedError
     assert "this run has used up its $0.5 (setting agent.max_cost_usd)" in outcome.error.message
-    assert (
-        len(claude.api.asked),
-        outcome.account.cost_usd > 0.5,
-        outcome.account.input_tokens,
-    ) == (1, True, 1_000_000)
+    assert len(claude.api.asked) == 1
+    assert (outcome.account.cost_usd > 0.5, outcome.account.input_tokens) == (True, 1_000_000)
 
 
 async def test_with_no_login_on_linux_it_is_reported_at_once(claude, job, run, tmp_path):
@@ -231,11 +197,13 @@ async def test_with_no_login_on_linux_it_is_reported_at_once(claude, job, run, t
     assert outcome.steps == []
 
 
-async def test_an_answer_cut_off_in_a_tool_call_is_asked_for_again_and_a_long_result_arrives_whole(
+async def test_an_answer_cut_off_is_asked_for_again_and_a_long_result_arrives(
     claude, job, run, agent_rig
 ):
+    lorem = "lorem ipsum\n" * 20_000
+
     async def tell(_arguments):
-        return ToolResult(text="lorem ipsum\n" * 20_000)
+        return ToolResult(text=lorem)
 
     agent_rig.answers["read_context"] = tell
     whole = (say("now"), use("read_context", file_path="a.md"))
@@ -244,12 +212,11 @@ async def test_an_answer_cut_off_in_a_tool_call_is_asked_for_again_and_a_long_re
 
     assert outcome.error is None
     assert agent_rig.calls == [("read_context", {"file_path": "a.md"})]
-    assert "lorem ipsum\n" * 20_000 in json.dumps(claude.api.asked[-1].body["messages"]).replace(
-        "\\n", "\n"
-    )
+    told = json.dumps(claude.api.asked[-1].body["messages"])
+    assert lorem in told.replace("\\n", "\n")
 
 
-async def test_neither_a_tool_that_hangs_nor_a_busy_reader_keeps_the_process_past_its_time(
+async def test_neither_a_tool_that_hangs_nor_a_busy_reader_keeps_it_for_longer(
     claude, job, run, agent_rig
 ):
     async def hang(_arguments):
@@ -257,7 +224,7 @@ async def test_neither_a_tool_that_hangs_nor_a_busy_reader_keeps_the_process_pas
 
     agent_rig.answers["read_context"] = hang
     claude.api.add([say("warm")], [say("one"), use("read_context", file_path="a.md")])
-    limit = 10 + 2 * (await run(claude.backend, job())).seconds
+    limit = 2 + 2 * (await run(claude.backend, job())).seconds
     began = time.monotonic()
     async with aclosing(claude.backend.run(job(id="run-2", timeout_s=limit))) as steps:
         assert await anext(steps) == TextStep(text="one")
@@ -268,19 +235,22 @@ async def test_neither_a_tool_that_hangs_nor_a_busy_reader_keeps_the_process_pas
         with pytest.raises(AgentFailedError, match="ran out of time"):
             await anext(steps)
 
-    assert account.cost_usd == claude.gateway.usage_store.spent("run-2").usd
-    assert account.cost_usd > 0
+    assert account.cost_usd == claude.gateway.usage_store.spent("run-2").usd > 0
 
 
-async def test_closing_the_backend_or_cancelling_the_run_ends_the_process(claude, job, run):
+async def test_closing_the_backend_or_cancelling_the_run_ends_a_process_apart(
+    claude, job, run, monkeypatch
+):
+    for name in ("A_SECRET", "a.key-of: the daemon", "CLAUDE_CODE_OAUTH_TOKEN"):
+        monkeypatch.setenv(name, "sk-ant-of-the-daemon")
     claude.api.add(*[Delay(seconds=30, then=[say("late")])] * 2)
-    for end in (asyncio.Task.cancel, None):
+    for number, end in enumerate((asyncio.Task.cancel, None), 1):
         task = asyncio.get_running_loop().create_task(run(claude.backend, job()))
-        asked = len(claude.api.asked)
-        async with asyncio.timeout(30):
-            while len(claude.api.asked) == asked:
-                await asyncio.sleep(0.01)
-        assert claude.left_over()
+        await until(lambda number=number: len(claude.api.asked) == number, 30)
+        processes = [Path(f"/proc/{pid}") for pid in claude.left_over()]
+        environs = [(process / "environ").read_bytes() for process in processes]
+        commands = [(process / "cmdline").read_bytes() for process in processes]
+        sessions = {os.getsid(int(process.name)) for process in processes}
         if end:
             end(task)
         else:
@@ -289,15 +259,11 @@ async def test_closing_the_backend_or_cancelling_the_run_ends_the_process(claude
         await asyncio.wait([task])
         assert task.cancelled() is (end is not None)
 
-
-async def test_a_tool_without_parameters_is_called_with_none(claude, job, run, agent_rig):
-    tool = replace(agent_rig.tool("now"), schema={"type": "object"})
-    claude.api.add([use("now")], [say("done")])
-
-    outcome = await run(claude.backend, job(tools=(tool,)))
-
-    assert outcome.error is None
-    assert agent_rig.calls == [("now", {})]
+        assert any(b"ANTHROPIC_BASE_URL" in environ for environ in environs)
+        assert not [each for each in environs if b"of-the-daemon" in each]
+        assert not [each for each in environs if b"PARACHUTE_DROPPED" in each]
+        assert b"You tend notes" not in b"".join(commands)
+        assert os.getsid(0) not in sessions
 
 
 async def test_a_mistake_in_a_tool_is_ours_and_not_the_agents(claude, job, agent_rig):
@@ -310,26 +276,3 @@ async def test_a_mistake_in_a_tool_is_ours_and_not_the_agents(claude, job, agent
     with pytest.raises(ZeroDivisionError):
         async for _step in claude.backend.run(job()):
             pass
-
-
-async def test_nothing_of_the_daemons_environment_reaches_the_process(claude, job, monkeypatch):
-    for name in ("A_SECRET", "a.key-of: the daemon", "CLAUDE_CODE_OAUTH_TOKEN"):
-        monkeypatch.setenv(name, "sk-ant-of-the-daemon")
-    claude.api.add(Delay(seconds=30, then=[say("late")]))
-    async with aclosing(claude.backend.run(job())) as steps:
-        waiting = asyncio.get_running_loop().create_task(anext(steps))
-        async with asyncio.timeout(30):
-            while not claude.api.asked:
-                await asyncio.sleep(0.01)
-        processes = [Path(f"/proc/{pid}") for pid in claude.left_over()]
-        environs = [(process / "environ").read_bytes() for process in processes]
-        commands = [(process / "cmdline").read_bytes() for process in processes]
-        sessions = {os.getsid(int(process.name)) for process in processes}
-        waiting.cancel()
-        await asyncio.wait([waiting])
-
-    assert any(b"ANTHROPIC_BASE_URL" in environ for environ in environs)
-    assert all(b"of-the-daemon" not in environ for environ in environs)
-    assert all(b"PARACHUTE_DROPPED" not in environ for environ in environs)
-    assert b"You tend notes" not in b"".join(commands)
-    assert os.getsid(0) not in sessions

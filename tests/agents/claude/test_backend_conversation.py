@@ -37,51 +37,53 @@ def said_in(request) -> str:
 
 async def test_words_arrive_as_the_model_says_them_and_tools_by_their_ids(claude, job, run):
     claude.api.add(
-        [say("I look it up.", pieces=3), use("read_context", file_path="a.md")],
+        [think("Hm."), say("I look it up.", pieces=3), use("read_context", file_path="a.md")],
         Reply(
             blocks=(say("Done."),), usage={"input_tokens": 300, "cache_read_input_tokens": 1_000}
         ),
     )
+    picture = PromptFile(path="a.png", media_type="image/png", data=PIXEL)
 
-    outcome = await run(claude.backend, job(conversation=ConversationInput()))
+    outcome = await run(claude.backend, job(conversation=ConversationInput(), files=(picture,)))
 
     assert outcome.error is None
-    steps = [step for step in outcome.steps if not isinstance(step, UsageStep | RunResult)]
-    assert isinstance(steps[0], SessionStep)
-    assert not steps[0].is_resumed
-    parts = [step.text for step in steps if isinstance(step, TextDelta)]
+    assert "'type': 'image'" in said_in(claude.api.asked[0])
+    session = outcome.steps[0]
+    assert isinstance(session, SessionStep)
+    assert not session.is_resumed
+    assert outcome.account.session_id == session.session_id
+    assert [step.text for step in outcome.all(ThinkingDelta)] == ["Hm."]
+    parts = [step.text for step in outcome.all(TextDelta)]
     assert len(parts) == 4
     assert "".join(parts) == "I look it up.Done."
-    [asked] = [step for step in steps if isinstance(step, ToolUseStep)]
-    [called] = [step for step in steps if isinstance(step, ToolCallStep)]
-    assert (asked.id, asked.tool, asked.arguments) == (
-        called.id,
-        "read_context",
-        {"file_path": "a.md"},
-    )
-    assert steps.index(asked) < steps.index(called)
-    assert [step.text for step in steps if isinstance(step, TextStep)] == ["I look it up.", "Done."]
-    usage = [step for step in outcome.steps if isinstance(step, UsageStep)]
-    assert (usage[-1].context_tokens, usage[-1].cache_read_tokens) == (1_320, 1_000)
-    assert (usage[-1].input_tokens, usage[-1].output_tokens) == (1_400, 40)
-    assert usage[-1].cost_usd > 0
-    assert outcome.account.session_id == steps[0].session_id
+    assert outcome.texts == ["I look it up.", "Done."]
+    [asked], [called] = outcome.all(ToolUseStep), outcome.all(ToolCallStep)
+    assert (asked.tool, asked.arguments) == ("read_context", {"file_path": "a.md"})
+    assert asked.id == called.id
+    assert outcome.steps.index(asked) < outcome.steps.index(called)
+    usage = outcome.all(UsageStep)[-1]
+    assert (usage.context_tokens, usage.cache_read_tokens) == (1_320, 1_000)
+    assert (usage.input_tokens, usage.output_tokens) == (1_400, 40)
+    assert usage.cost_usd > 0
 
 
-async def test_what_the_model_thinks_arrives_too(claude, job, run):
-    claude.api.add([think("Hm."), say("Yes.")])
+async def test_a_run_that_is_no_conversation_has_no_such_steps(claude, job, run, agent_rig):
+    started = []
 
-    outcome = await run(claude.backend, job(conversation=ConversationInput()))
+    async def answer(_arguments):
+        started.extend(map(command_of, claude.left_over()))
+        return ToolResult(text="seen")
 
-    assert [step.text for step in outcome.steps if isinstance(step, ThinkingDelta)] == ["Hm."]
-
-
-async def test_a_run_that_is_not_a_conversation_has_no_such_steps(claude, job, run):
+    agent_rig.answers["read_context"] = answer
     claude.api.add([say("I look.", pieces=2), use("read_context", file_path="a.md")], [say("Done")])
 
     outcome = await run(claude.backend, job())
 
     assert {type(step) for step in outcome.steps} == {TextStep, ToolCallStep, RunResult}
+    [command] = [line for line in started if "--settings\0" in line]
+    assert '"cleanupPeriodDays": 36500' in command
+    assert "--setting-sources=\0" in command
+    assert "--system-prompt-snapshot\0off" in command
 
 
 async def test_what_is_said_during_a_tool_call_reaches_the_model_next(claude, job, run, agent_rig):
@@ -101,112 +103,48 @@ async def test_what_is_said_during_a_tool_call_reaches_the_model_next(claude, jo
     assert not said.inject("Too late.")
 
 
-async def test_what_is_said_while_the_model_speaks_gets_an_answer_of_its_own(claude, job, run):
+async def test_a_session_goes_on_after_long_and_a_lost_one_from_the_history(claude, job, run):
     said = ConversationInput()
 
     def first_answer(_request):
         asyncio.get_running_loop().call_later(0.2, said.inject, "One more thing.")
-        return Delay(seconds=1.0, then=[say("First.")])
+        return Delay(seconds=6, then=[say("First.")])  # as long as the CLI tidies up
 
-    claude.api.add(first_answer, [say("Second.")])
+    claude.api.add([say("Blue.")], first_answer, [say("Second.")], [say("As I said.")])
+    history, lost = "Person: what colour? Agent: red.", "00000000-0000-4000-8000-000000000000"
+    again = {"system_prompt": "You are somebody else.", "history": "(all that was said)"}
 
-    outcome = await run(claude.backend, job(conversation=said))
-
-    assert outcome.error is None
-    assert [step.text for step in outcome.steps if isinstance(step, TextStep)] == [
-        "First.",
-        "Second.",
-    ]
-    assert "One more thing." in said_in(claude.api.asked[1])
-    assert [type(step) for step in outcome.steps].count(RunResult) == 1
-
-
-async def test_a_session_goes_on_with_a_new_prompt_and_what_was_said(claude, job, run):
-    claude.api.add([say("Blue.")], [say("As I said.")])
-    first = await run(claude.backend, job(conversation=ConversationInput()))
-    again = job(
-        conversation=ConversationInput(),
-        session_id=first.account.session_id,
-        system_prompt="You are somebody else.",
-        prompt="Again?",
-        history="(all that was said)",
+    first = await run(
+        claude.backend, job(conversation=ConversationInput(), session_id=lost, history=history)
     )
-
-    outcome = await run(claude.backend, again)
-
-    [session] = [step for step in outcome.steps if isinstance(step, SessionStep)]
-    assert (session.session_id, session.is_resumed) == (first.account.session_id, True)
-    assert session.model
-    assert "mcp__" not in " ".join(session.tools)
-    assert "Blue." in said_in(claude.api.asked[1])
-    assert "(all that was said)" not in said_in(claude.api.asked[1])
-    assert "You are somebody else." in str(claude.api.asked[1].body["system"])
-    assert "You tend notes." not in str(claude.api.asked[1].body["system"])
-
-
-async def test_a_transcript_of_long_ago_is_still_there_for_its_session(claude, job, run):
-    claude.api.add([say("Blue.")], Delay(seconds=6, then=[say("Hello.")]), [say("As I said.")])
-    first = await run(claude.backend, job(conversation=ConversationInput()))
-    name = f"{first.account.session_id}.jsonl"
-    [transcript] = claude.settings.folder.rglob(name)
+    [session], name = first.all(SessionStep), first.account.session_id
+    assert not session.is_resumed
+    assert session.session_id == name != lost
+    assert "Agent: red." in said_in(claude.api.asked[0])
+    [transcript] = claude.settings.folder.rglob(f"{name}.jsonl")
     long_ago = time.time() - 400 * 86_400
     os.utime(transcript, (long_ago, long_ago))
-    await run(claude.backend, job(conversation=ConversationInput()))
+
+    # what is said while the model speaks gets an answer of its own
+    between = await run(claude.backend, job(conversation=said))
+    assert between.error is None
+    assert between.texts == ["First.", "Second."]
+    assert "One more thing." in said_in(claude.api.asked[2])
+    assert len(between.all(RunResult)) == 1
     assert transcript.exists()
 
-    again = await run(
-        claude.backend, job(conversation=ConversationInput(), session_id=first.account.session_id)
+    outcome = await run(
+        claude.backend, job(conversation=ConversationInput(), session_id=name, **again)
     )
-
-    [session] = [step for step in again.steps if isinstance(step, SessionStep)]
-    assert (session.session_id, session.is_resumed) == (first.account.session_id, True)
-    assert "Blue." in said_in(claude.api.asked[2])
-
-
-async def test_a_session_that_is_gone_goes_on_from_the_history(claude, job, run):
-    claude.api.add([say("I see.")])
-    lost = job(
-        conversation=ConversationInput(),
-        session_id="00000000-0000-4000-8000-000000000000",
-        history="Person: what colour? Agent: blue.",
-    )
-
-    outcome = await run(claude.backend, lost)
-
-    [session] = [step for step in outcome.steps if isinstance(step, SessionStep)]
-    assert not session.is_resumed
-    assert session.session_id != lost.session_id
-    assert "Agent: blue." in said_in(claude.api.asked[0])
-
-
-async def test_a_picture_goes_with_the_prompt(claude, job, run):
-    claude.api.add([say("A red pixel.")])
-    picture = PromptFile(path="a.png", media_type="image/png", data=PIXEL)
-
-    outcome = await run(claude.backend, job(conversation=ConversationInput(), files=(picture,)))
-
-    assert outcome.error is None
-    assert "'type': 'image'" in said_in(claude.api.asked[0])
+    [session], asked = outcome.all(SessionStep), claude.api.asked[3]
+    assert (session.session_id, session.is_resumed) == (name, True)
+    assert session.model
+    assert "mcp__" not in " ".join(session.tools)
+    assert "Blue." in said_in(asked)
+    assert "(all that was said)" not in said_in(asked)
+    assert "You are somebody else." in str(asked.body["system"])
+    assert "You tend notes." not in str(asked.body["system"])
 
 
 def command_of(pid: int) -> str:
     return Path(f"/proc/{pid}/cmdline").read_bytes().decode()
-
-
-async def test_the_cli_is_started_so_that_it_deletes_no_old_transcript(claude, job, run, agent_rig):
-    started = []
-
-    async def answer(_arguments):
-        started.extend(map(command_of, claude.left_over()))
-        return ToolResult(text="seen")
-
-    agent_rig.answers["read_context"] = answer
-    claude.api.add([use("read_context", file_path="a.md")], [say("One.")])
-
-    outcome = await run(claude.backend, job())
-
-    assert outcome.error is None
-    [command] = [line for line in started if "--settings\0" in line]
-    assert '"cleanupPeriodDays": 36500' in command
-    assert "--setting-sources=\0" in command
-    assert "--system-prompt-snapshot\0off" in command

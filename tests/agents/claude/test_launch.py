@@ -67,15 +67,9 @@ def test_what_it_is_given_leads_to_the_gateway_alone():
     made = make_environment(settings_of(KEY, None), Path("/f/home"), WAY)
     boxed = make_container_environment(WAY)
 
-    assert (made["ANTHROPIC_BASE_URL"], made["ANTHROPIC_API_KEY"], "HTTPS_PROXY" in made) == (
-        WAY.url,
-        "of-the-run",
-        False,
-    )
-    assert (boxed["ANTHROPIC_UNIX_SOCKET"], boxed["ANTHROPIC_API_KEY"]) == (
-        "/sockets/gateway.sock",
-        "of-the-run",
-    )
+    assert (made["ANTHROPIC_BASE_URL"], "HTTPS_PROXY" in made) == (WAY.url, False)
+    assert made["ANTHROPIC_API_KEY"] == boxed["ANTHROPIC_API_KEY"] == "of-the-run"
+    assert boxed["ANTHROPIC_UNIX_SOCKET"] == "/sockets/gateway.sock"
     assert boxed["HOME"] == "/home/agent"
 
 

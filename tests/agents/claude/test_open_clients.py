@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -28,9 +28,8 @@ from parachuted.agents.job import (
     ToolResult,
 )
 from parachuted.keys.scopes import EVERYWHERE, AccessGrant
-from parachuted.processes.heavy import load_heavy
-from parachuted.testing import Delay, ScriptedMessages, say, use
-from tests.agents.conftest import Claude
+from parachuted.testing import Delay, say, use
+from tests.agents.conftest import Claude, until
 
 GRANT = Grant(agent="chat", reads=EVERYWHERE, writes=EVERYWHERE, tainted_writes=EVERYWHERE)
 
@@ -43,9 +42,8 @@ class OpenConversation:
 
     def job(self, prompt: str, **parts: object):
         self._number += 1
-        working = ActiveRun(
-            run=f"run-{self._number}", agent="chat", entry="chat", since=datetime.now(UTC)
-        )
+        name = f"run-{self._number}"
+        working = ActiveRun(run=name, agent="chat", entry="chat", since=datetime.now(UTC))
         usual = {
             "id": working.run,
             "prompt": prompt,
@@ -57,24 +55,33 @@ class OpenConversation:
         }
         return self._job(**{**usual, **parts})
 
-    async def turn(self, prompt: str, **parts: object):
+    async def turn(self, prompt: str, says: str | None = None, **parts: object):
+        """The model `says` it, if it has not been said what it says."""
+        if says is not None:
+            self.claude.api.add([say(says)])
         outcome = await self._run(self.claude.backend, self.job(prompt, **parts))
         if outcome.error is None:
             self.session = outcome.account.session_id
         return outcome
+
+    async def begins(self) -> set[int]:
+        assert (await self.turn("What grows?", "Beans.")).error is None
+        return self.processes()
+
+    async def goes_on(self, **parts: object) -> set[int]:
+        outcome = await self.turn("What else?", "And peas.", **parts)
+        assert outcome.error is None
+        assert words(outcome) == "And peas."
+        assert "What grows?" in str(self.claude.api.asked[-1].body["messages"])
+        return self.processes()
 
     def processes(self) -> set[int]:
         return self.claude.left_over()
 
 
 @pytest.fixture
-async def talk(tmp_path: Path, job: Callable, run: Callable) -> AsyncIterator[OpenConversation]:
-    await load_heavy("claude")
-    async with ScriptedMessages() as api:
-        claude = Claude(api, tmp_path / "agents", os.environ)
-        yield OpenConversation(claude, job, run)
-        await claude.close()
-        assert await claude.is_gone(20)
+def talk(claude: Claude, job: Callable, run: Callable) -> OpenConversation:
+    return OpenConversation(claude, job, run)
 
 
 def environment_of(process: int) -> dict[str, str]:
@@ -83,66 +90,53 @@ def environment_of(process: int) -> dict[str, str]:
 
 
 def words(outcome) -> str:
-    return "".join(step.text for step in outcome.steps if isinstance(step, TextDelta))
+    return "".join(step.text for step in outcome.all(TextDelta))
 
 
-async def test_the_next_turn_goes_on_in_the_same_process_with_its_own_tools_and_account(
-    talk, agent_rig
-):
-    talk.claude.api.add([say("Beans.")])
-    first = await talk.turn("What grows?")
-    kept = talk.processes()
+async def test_the_next_turn_goes_on_in_the_same_process_with_its_own_tools(talk, agent_rig):
+    kept = await talk.begins()
     assert kept
 
     async def answer(_arguments):
         return ToolResult(text="of the second turn")
 
     agent_rig.answers["read_context"] = answer
-    talk.claude.api.add([use("read_context", file_path="a.md")], [say("And peas.")])
-    second = await talk.turn("What else?")
+    talk.claude.api.add([use("read_context", file_path="a.md")])
+    second = await talk.turn("What else?", "And peas.")
 
-    assert (first.error, second.error) == (None, None)
+    assert second.error is None
     assert talk.processes() == kept
-    [called] = [step for step in second.steps if isinstance(step, ToolCallStep)]
+    [called], [session] = second.all(ToolCallStep), second.all(SessionStep)
     assert called.result.text == "of the second turn"
-    [session] = [step for step in second.steps if isinstance(step, SessionStep)]
     assert session.is_resumed
     assert words(second) == "And peas."
     assert "What grows?" in str(talk.claude.api.asked[-1].body["messages"])
-    gateway = talk.claude.gateway
-    assert (
-        second.account.cost_usd
-        == gateway.usage_store.spent("run-2").usd
-        > gateway.usage_store.spent("run-1").usd
-        > 0
-    )
+    spent = [talk.claude.gateway.usage_store.spent(f"run-{number}").usd for number in (1, 2)]
+    assert second.account.cost_usd == spent[1] > spent[0] > 0
+
+    # a turn that is stopped leaves no process
+    talk.claude.api.add(Delay(seconds=60, then=[say("late")]))
+    async with aclosing(talk.claude.backend.run(talk.job("What else?"))) as steps:
+        async for _step in steps:
+            break
+    assert await talk.claude.is_gone(20)
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"system_prompt": "You tend another garden."},
-        {"model": "claude-opus-5-5"},
-        {"grant": replace(GRANT, writes=AccessGrant(alternatives=()))},
-    ],
-    ids=lambda changed: next(iter(changed)),
-)
-async def test_a_turn_for_which_anything_changed_gets_another_process(talk, changed):
-    talk.claude.api.add([say("Beans.")], [say("And peas.")])
-    await talk.turn("What grows?")
-    kept = talk.processes()
-
-    second = await talk.turn("What else?", **changed)
-
-    assert second.error is None
-    assert words(second) == "And peas."
-    assert not talk.processes() & kept
-    assert "What grows?" in str(talk.claude.api.asked[-1].body["messages"])
+async def test_a_turn_for_which_anything_changed_gets_another_process(talk):
+    kept, parts = await talk.begins(), {}
+    for name, changed in (
+        ("system_prompt", "You tend another garden."),
+        ("model", "claude-opus-5-5"),
+        ("grant", replace(GRANT, writes=AccessGrant(alternatives=()))),
+    ):
+        parts[name] = changed
+        others = await talk.goes_on(**parts)
+        assert not others & kept, name
+        kept = others
 
 
 async def test_between_turns_its_key_leads_nowhere_and_no_tool_answers(talk, agent_rig):
-    talk.claude.api.add([say("Beans.")])
-    await talk.turn("What grows?")
+    await talk.begins()
     [environment] = [env for env in map(environment_of, talk.processes()) if KEY_VARIABLE in env]
     [waiting] = talk.claude.backend._backend._open._clients.values()
 
@@ -151,49 +145,25 @@ async def test_between_turns_its_key_leads_nowhere_and_no_tool_answers(talk, age
         session.post(f"{environment['ANTHROPIC_BASE_URL']}/v1/messages", json={}) as answer,
     ):
         assert answer.status == 401
-    denied = await waiting.client.toolbox.gate(
-        {"tool_name": "mcp__curator__read_context"}, None, None
-    )
-
+    asked = {"tool_name": "mcp__curator__read_context"}
+    denied = await waiting.client.toolbox.gate(asked, None, None)
     assert denied["hookSpecificOutput"]["permissionDecision"] == "deny"
     assert len(talk.claude.api.asked) == 1
     assert not agent_rig.calls
 
-
-async def test_it_ends_where_its_last_run_would_be_ended(talk):
-    talk.claude.api.add([say("Beans.")], [say("And peas.")])
-    await talk.turn("What grows?")
+    # it ends where its last run would be ended
     talk.active_runs.end("the module is disabled", lambda working: working.agent == "another")
     assert talk.processes()
-
     talk.active_runs.end("the module is disabled", lambda working: working.agent == "chat")
-
     assert await talk.claude.is_gone(20)
-    assert words(await talk.turn("What else?")) == "And peas."
-
-
-async def test_a_turn_that_is_stopped_leaves_no_process(talk):
-    talk.claude.api.add([say("Beans.")], Delay(seconds=60, then=[say("late")]))
-    await talk.turn("What grows?")
-
-    async with aclosing(talk.claude.backend.run(talk.job("What else?"))) as steps:
-        async for _step in steps:
-            break
-
-    assert await talk.claude.is_gone(20)
+    await talk.goes_on()
 
 
 async def test_a_process_that_died_meanwhile_is_replaced_and_the_turn_goes_on(talk, caplog):
-    talk.claude.api.add([say("Beans.")], [say("And peas.")])
-    await talk.turn("What grows?")
-    for process in talk.processes():
+    for process in await talk.begins():
         os.kill(process, signal.SIGKILL)
 
-    second = await talk.turn("What else?")
-
-    assert second.error is None
-    assert words(second) == "And peas."
-    assert "What grows?" in str(talk.claude.api.asked[-1].body["messages"])
+    await talk.goes_on()
     assert "Fatal error" not in caplog.text
 
 
@@ -201,37 +171,24 @@ async def test_of_more_than_two_conversations_the_oldest_is_closed(talk):
     processes = []
     for number in range(3):
         talk.session = None
-        talk.claude.api.add([say("Yes.")])
         before = talk.processes()
-        assert (await talk.turn(f"Number {number}")).error is None
+        assert (await talk.turn(f"Number {number}", "Yes.")).error is None
         processes.append(talk.processes() - before)
 
     await until(lambda: not talk.processes() & processes[0])
     assert talk.processes() == processes[1] | processes[2]
 
 
-@pytest.mark.parametrize(
-    "settings", [{"idle_s": 0.1}, {"available_memory": lambda: 1 << 20}], ids=["old", "memory"]
-)
 async def test_one_that_is_idle_for_long_or_while_memory_is_short_is_closed(talk, settings):
-    backend = make_backend("claude", replace(talk.claude.settings, **settings))
-    talk.claude.backend = backend
-    talk.claude.api.add([say("Beans.")], [say("And peas.")])
+    talk.claude.backend = make_backend("claude", replace(talk.claude.settings, **settings))
 
-    assert (await talk.turn("What grows?")).error is None
+    await talk.begins()
     assert await talk.claude.is_gone(20)
-
-    assert words(await talk.turn("What else?")) == "And peas."
-    assert "What grows?" in str(talk.claude.api.asked[-1].body["messages"])
-    await backend.close()
+    await talk.goes_on()
 
 
-async def test_a_turn_that_is_cancelled_before_its_conversation_begins_leaves_no_process(
-    talk, monkeypatch
-):
-    talk.claude.api.add([say("Beans.")])
-    await talk.turn("What grows?")
-    assert talk.processes()
+async def test_a_turn_that_is_cancelled_before_it_begins_leaves_no_process(talk, monkeypatch):
+    assert await talk.begins()
     opening = asyncio.Event()
 
     @asynccontextmanager
@@ -240,28 +197,17 @@ async def test_a_turn_that_is_cancelled_before_its_conversation_begins_leaves_no
         await asyncio.Event().wait()
         yield
 
-    monkeypatch.setattr(talk.claude.gateway, "open", open_slowly)
-    turn = asyncio.get_running_loop().create_task(talk.turn("What else?"))
-    async with asyncio.timeout(30):
-        await opening.wait()
-    turn.cancel()
-    await asyncio.wait([turn])
+    with monkeypatch.context() as patch:
+        patch.setattr(talk.claude.gateway, "open", open_slowly)
+        turn = asyncio.get_running_loop().create_task(talk.turn("What else?"))
+        async with asyncio.timeout(30):
+            await opening.wait()
+        turn.cancel()
+        await asyncio.wait([turn])
 
     assert turn.cancelled()
     assert await talk.claude.is_gone(20)
-
-
-async def test_a_turn_that_ends_after_the_backend_was_closed_leaves_no_process(talk):
-    talk.claude.api.add([say("Beans.")], [say("And peas.")])
-    await talk.turn("What grows?")
+    # nor does a turn that ends after the backend was closed
     await talk.claude.backend.close()
-
-    assert (await talk.turn("What else?")).error is None
-
+    await talk.goes_on()
     assert await talk.claude.is_gone(20)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not holds():
-            await asyncio.sleep(0.01)

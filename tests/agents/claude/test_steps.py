@@ -43,21 +43,24 @@ def result(**parts):
         "is_error": False,
         "num_turns": 1,
         "session_id": "s",
+        "usage": {"input_tokens": 1_000, "cache_read_input_tokens": 10, "output_tokens": 100},
     }
-    return ResultMessage(
-        **{
-            **usual,
-            "usage": {"input_tokens": 1_000, "cache_read_input_tokens": 10, "output_tokens": 100},
-            **parts,
-        }
+    return ResultMessage(**{**usual, **parts})
+
+
+def refused(said, status, **parts):
+    return result(
+        is_error=True,
+        result=f"API Error: {said}",
+        terminal_reason="api_error",
+        api_error_status=status,
+        **parts,
     )
 
 
 def retry(status, attempt):
-    return SystemMessage(
-        subtype="api_retry",
-        data={"error_status": status, "attempt": attempt, "error": "overloaded"},
-    )
+    data = {"error_status": status, "attempt": attempt, "error": "overloaded"}
+    return SystemMessage(subtype="api_retry", data=data)
 
 
 def read(reader, *messages):
@@ -74,32 +77,19 @@ def test_words_and_calls_become_steps_and_a_call_waits_for_its_result(reader):
             ToolUseBlock("2", "Bash", {}),
         ),
     )
+    unknown = ToolResultBlock("2", "<tool_use_error>No such tool</tool_use_error>", is_error=True)
+    parts = [{"type": "text", "text": text} for text in "ab"]
     second = read(
         reader,
-        UserMessage(
-            content=[
-                ToolResultBlock("2", "<tool_use_error>No such tool</tool_use_error>", is_error=True)
-            ]
-        ),
-        UserMessage(
-            content=[
-                ToolResultBlock(
-                    "1", [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
-                ),
-                ToolResultBlock("9", "x"),
-            ]
-        ),
+        UserMessage(content=[unknown]),
+        UserMessage(content=[ToolResultBlock("1", parts), ToolResultBlock("9", "x")]),
         UserMessage(content="just words"),
     )
 
     assert first == [TextStep(text="hm")]
+    no_tool = ToolResult(text="No such tool", is_error=True)
     assert second == [
-        ToolCallStep(
-            id="2",
-            tool="Bash",
-            arguments={},
-            result=ToolResult(text="No such tool", is_error=True),
-        ),
+        ToolCallStep(id="2", tool="Bash", arguments={}, result=no_tool),
         ToolCallStep(id="1", tool="read", arguments={"p": "a"}, result=ToolResult(text="a\nb")),
     ]
 
@@ -124,20 +114,14 @@ def test_what_the_cli_says_in_the_models_place_is_not_an_answer(reader):
         ({"subtype": "error_max_turns"}, "after 3 turns"),
         ({"subtype": "error_max_budget_usd"}, r"\$0.25"),
         ({"subtype": "error_during_execution", "errors": ["one", "two"]}, "one; two"),
-        (
-            {
-                "result": "API Error: 400 too long",
-                "terminal_reason": "api_error",
-                "api_error_status": 400,
-            },
-            "400 too long",
-        ),
         ({"subtype": "error_of_tomorrow"}, "error_of_tomorrow"),
         ({"result": "x" * 10_000}, "xxx"),
+        (None, "400 too long"),
     ],
 )
 def test_a_bad_end_is_reported_after_the_account(reader, parts, says):
-    steps = reader.read(result(is_error=True, **parts))
+    end = refused(says, 400) if parts is None else result(is_error=True, **parts)
+    steps = reader.read(end)
 
     assert isinstance(next(steps), RunResult)
     with pytest.raises(AgentFailedError, match=says) as caught:
@@ -146,28 +130,22 @@ def test_a_bad_end_is_reported_after_the_account(reader, parts, says):
     assert len(caught.value.message) < 600
 
 
-def test_of_a_model_that_is_down_only_what_the_daemon_said_is_reported(reader):
-    said = (
-        "API Error: 502 the model at h could not be reached: no. This is a server-side issue, "
-        "usually temporary. Check 127.0.0.1:4."
-    )
-    with pytest.raises(
-        AgentUnavailableError,
-        match=r"^the model answered 502: the model at h could not be reached: no\.$",
-    ):
-        read(
-            reader,
-            result(is_error=True, result=said, terminal_reason="api_error", api_error_status=502),
-        )
+ADVICE = "This is a server-side issue, usually temporary. Check 127.0.0.1:4."
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "words"),
+    [(502, "h was not reached: no.", f" {ADVICE}"), (402, "pay", ""), (404, "none", "")],
+)
+def test_of_a_model_that_is_down_only_what_the_daemon_said_is_reported(reader, status, said, words):
+    with pytest.raises(AgentUnavailableError) as caught:
+        read(reader, refused(f"{status} {said}{words}", status))
+    assert caught.value.message == f"the model answered {status}: {said}"
 
 
 @pytest.mark.parametrize("status", [None, 401, 402, 404, 429, 500, 529])
-def test_an_api_error_before_the_first_answer_means_not_available_and_after_it_interrupted(
-    new_reader, status
-):
-    end = result(
-        is_error=True, result="API Error", terminal_reason="api_error", api_error_status=status
-    )
+def test_an_api_error_means_not_available_and_after_an_answer_interrupted(new_reader, status):
+    end = refused("", status)
     with pytest.raises(AgentUnavailableError):
         read(new_reader(), end)
 
@@ -176,22 +154,14 @@ def test_an_api_error_before_the_first_answer_means_not_available_and_after_it_i
     assert isinstance(caught.value, AgentStoppedError)
 
 
-def test_a_refusal_of_the_models_is_an_answer_and_its_session_is_not_gone_on_with(reader):
-    end = result(
-        is_error=True,
-        result="API Error: it can't help",
-        terminal_reason="api_error",
-        stop_reason="refusal",
-        api_error_status=None,
-    )
-    steps = reader.read(end)
+def test_a_refusal_of_the_models_is_an_answer_and_its_session_ends(reader):
+    steps = reader.read(refused("it can't help", None, stop_reason="refusal"))
 
     account = next(steps)
     assert isinstance(account, RunResult)
     assert account.session_id is None
-    with pytest.raises(
-        AgentFailedError, match="the model refused to answer: it can't help"
-    ) as caught:
+    says = "the model refused to answer: it can't help"
+    with pytest.raises(AgentFailedError, match=says) as caught:
         next(steps)
     assert type(caught.value) is AgentFailedError
 

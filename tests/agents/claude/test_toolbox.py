@@ -6,6 +6,18 @@ import pytest
 
 from parachuted.agents.claude.toolbox import Toolbox
 
+OURS = "mcp__curator__read_context"
+
+
+@pytest.fixture
+def gate(job, agent_rig):
+    async def gate(name, **arguments):
+        toolbox = Toolbox(job(tools=(agent_rig.tool("read_context", "file_path"),)))
+        given = {"tool_name": name, "tool_input": arguments}
+        return await toolbox.gate(given, None, {"signal": None})
+
+    return gate
+
 
 @pytest.mark.parametrize(
     "name",
@@ -17,31 +29,16 @@ from parachuted.agents.claude.toolbox import Toolbox
         "read_context",
         "",
         None,
-        "mcp__curator__read_context ",
+        f"{OURS} ",
     ],
 )
-async def test_every_other_tool_is_denied(job, agent_rig, name):
-    toolbox = Toolbox(job(tools=(agent_rig.tool("read_context", "file_path"),)))
-    answer = await toolbox.gate({"tool_name": name}, None, {"signal": None})
+async def test_every_other_tool_is_denied(gate, name):
+    answer = await gate(name)
 
     assert answer["hookSpecificOutput"]["permissionDecision"] == "deny"
 
 
-async def test_what_is_too_long_does_not_get_as_far_as_the_sdk(job, agent_rig):
-    toolbox = Toolbox(job(tools=(agent_rig.tool("read_context", "file_path"),)))
-    answer = await toolbox.gate(
-        {"tool_name": "mcp__curator__read_context", "tool_input": {"file_path": ["x" * 600_000]}},
-        None,
-        {"signal": None},
-    )
-
+async def test_the_jobs_tools_pass_and_what_is_too_long_stays_from_the_sdk(gate):
+    assert await gate(OURS) == {}
+    answer = await gate(OURS, file_path=["x" * 600_000])
     assert "longer than" in answer["hookSpecificOutput"]["permissionDecisionReason"]
-
-
-async def test_the_jobs_tools_pass(job, agent_rig):
-    toolbox = Toolbox(job(tools=(agent_rig.tool("read_context", "file_path"),)))
-
-    assert (
-        await toolbox.gate({"tool_name": "mcp__curator__read_context"}, None, {"signal": None})
-        == {}
-    )
