@@ -21,6 +21,7 @@ from parachuted.home_files.vault_state import state_folder
 from parachuted.testing import say, use
 
 KEY = Credential(kind="api_key", where="from the environment variable ANTHROPIC_API_KEY")
+HERE = "http://localhost:1"
 LOGIN = Credential(kind="login_file", where="from your login file", home=Path("/nowhere"))
 
 
@@ -30,17 +31,11 @@ LOGIN = Credential(kind="login_file", where="from your login file", home=Path("/
         ("auto", None, None, "offline", "no login was found"),
         ("auto", KEY, None, "claude", "ANTHROPIC_API_KEY"),
         ("auto", LOGIN, None, "claude", "your login file"),
-        ("auto", None, "http://localhost:1", "claude", "http://localhost:1"),
-        (
-            "auto",
-            KEY,
-            "http://localhost:1",
-            "claude",
-            "with the key from the environment variable ANTHROPIC_API_KEY",
-        ),
+        ("auto", None, HERE, "claude", HERE),
+        ("auto", KEY, HERE, "claude", "with the key from the environment variable ANTHROPIC_API"),
         ("claude", None, None, "claude", "no login was found"),
         ("claude", KEY, None, "claude", "ANTHROPIC_API_KEY"),
-        ("offline", KEY, "http://localhost:1", "offline", "agent.backend"),
+        ("offline", KEY, HERE, "offline", "agent.backend"),
     ],
 )
 def test_the_backend_is_chosen_by_name_then_by_what_was_found(
@@ -51,32 +46,29 @@ def test_the_backend_is_chosen_by_name_then_by_what_was_found(
     assert (backend, because in reason) == (chosen, True)
 
 
+def test_a_login_is_not_redirected_and_a_password_in_the_address_not_shown():
+    assert "login" not in choose_backend("auto", LOGIN, HERE)[1]
+    shown = choose_backend("auto", None, "http://me:hush@host:1/a@b")[1]
+    assert shown == "claude, with the model server at http://host:1/a@b"
+
+
 @pytest.mark.parametrize(
-    ("name", "credential", "chosen"),
-    [("auto", KEY, "offline"), ("claude", None, "claude"), ("auto", None, "offline")],
+    ("name", "credential", "chosen", "hears"),
+    [
+        ("auto", KEY, "offline", True),
+        ("claude", None, "claude", True),
+        ("auto", None, "offline", False),
+    ],
 )
-def test_without_the_agent_sdk_only_who_asks_for_claude_gets_it_and_hears_what_is_missing(
-    monkeypatch, name, credential, chosen
+def test_without_the_agent_sdk_only_who_asks_for_claude_gets_it(
+    monkeypatch, name, credential, chosen, hears
 ):
     monkeypatch.setitem(sys.modules, "claude_agent_sdk", None)
 
     backend, reason = choose_backend(name, credential, None)
 
     assert backend == chosen
-    assert ("pip install 'parachuted[claude]'" in reason) == (
-        name == "claude" or credential is not None
-    )
-
-
-def test_a_password_in_the_address_is_not_shown():
-    assert (
-        choose_backend("auto", None, "http://me:hush@host:1/a@b")[1]
-        == "claude, with the model server at http://host:1/a@b"
-    )
-
-
-def test_a_login_is_not_redirected_to_another_server():
-    assert "login" not in choose_backend("auto", LOGIN, "http://localhost:1")[1]
+    assert ("pip install 'parachuted[claude]'" in reason) is hears
 
 
 def test_the_backend_that_is_made_has_the_name_that_was_chosen(tmp_path):
@@ -88,29 +80,24 @@ def test_the_backend_that_is_made_has_the_name_that_was_chosen(tmp_path):
     assert make_backend("claude", settings).name == "claude"
 
 
-async def test_without_a_login_the_agent_is_the_offline_one_and_says_why(home, vault, tmp_path):
-    chosen = choose_agent(
-        load_settings(home, {}, {"vault": str(vault)}), state_folder(home, vault), {}, tmp_path
-    )
-
+async def test_without_a_login_the_agent_is_the_offline_one_and_with_one_claude(
+    home, vault, tmp_path
+):
+    settings, state = load_settings(home, {}, {"vault": str(vault)}), state_folder(home, vault)
+    chosen = choose_agent(settings, state, {}, tmp_path)
     assert (chosen.backend.name, chosen.model) == ("offline", None)
     assert "no login" in chosen.reason
 
-
-async def test_with_a_login_it_is_claude(home, vault, tmp_path):
-    settings = load_settings(home, {}, {"vault": str(vault)})
-    chosen = choose_agent(
-        settings, state_folder(home, vault), {"ANTHROPIC_API_KEY": "sk-ant-SECRET"}, tmp_path
-    )
+    chosen = choose_agent(settings, state, {"ANTHROPIC_API_KEY": "sk-ant-SECRET"}, tmp_path)
     await chosen.backend.close()
-
     assert (chosen.backend.name, chosen.model) == ("claude", settings.agent.model)
     assert "SECRET" not in chosen.reason
 
 
-def test_a_daemon_that_has_not_run_an_agent_has_loaded_neither_the_sdk_nor_mcp():
+def test_a_daemon_that_has_not_run_an_agent_has_loaded_no_library_for_it():
     program = """
 import sys
+import parachuted.agents.sandbox.sandboxes
 from pathlib import Path
 from parachuted.agents.backends import ClaudeSettings, make_backend
 make_backend("claude", ClaudeSettings(model="m", folder=Path("x"), user_home=Path("x"), env={}, credential=None, base_url=None))
@@ -123,9 +110,7 @@ print([name for name in ("claude_agent_sdk", "mcp", "jsonschema", "docker", "aio
     assert done.stdout == "[]\n"
 
 
-async def test_what_is_said_called_and_finished_comes_in_order_and_a_tool_error_shows(
-    scripted, job, run, agent_rig
-):
+async def test_what_is_said_called_and_finished_comes_in_order(scripted, job, run, agent_rig):
     backend = scripted(
         [say("let me look"), use("read_context", file_path="a.md")],
         [use("read_context", file_path=7), use("rm", path="/")],
@@ -134,7 +119,7 @@ async def test_what_is_said_called_and_finished_comes_in_order_and_a_tool_error_
 
     assert outcome.error is None
     assert outcome.steps[0] == TextStep(text="let me look")
-    calls = [step for step in outcome.steps if isinstance(step, ToolCallStep)]
+    calls = outcome.all(ToolCallStep)
     assert [(call.tool, call.result.is_error) for call in calls] == [
         ("read_context", False),
         ("read_context", True),
@@ -144,7 +129,7 @@ async def test_what_is_said_called_and_finished_comes_in_order_and_a_tool_error_
     assert "7 is not of type 'string'" in calls[1].result.text
     assert agent_rig.calls == [("read_context", {"file_path": "a.md"})]
     assert isinstance(outcome.account.session_id, str)
-    assert [type(step) for step in outcome.steps].index(RunResult) == len(outcome.steps) - 1
+    assert outcome.all(RunResult) == [outcome.account]
 
 
 async def test_a_run_is_ended_after_its_turns_and_its_account_comes_first(
@@ -157,27 +142,32 @@ async def test_a_run_is_ended_after_its_turns_and_its_account_comes_first(
     assert len(agent_rig.calls) == 2
 
 
-async def test_a_run_is_ended_when_its_money_is_spent_and_its_account_comes_first(
-    scripted, job, run
-):
-    outcome = await run(
-        scripted(
-            [use("read_context", file_path="a.md")],
-            [use("read_context", file_path="b.md")],
-            cost_usd=0.2,
-        ),
-        job(max_cost_usd=0.15),
-    )
+# That the CLI is ended by its money, its time and its reader is shown in claude/test_backend.py.
+
+
+@pytest.mark.parametrize("scripted", ["scripted"], indirect=True)
+async def test_a_run_is_ended_when_its_money_is_spent_after_its_account(scripted, job, run):
+    turns = [[use("read_context", file_path=path)] for path in ("a.md", "b.md")]
+    outcome = await run(scripted(*turns, cost_usd=0.2), job(max_cost_usd=0.15))
 
     assert "$0.15" in str(outcome.error)
     assert outcome.account.cost_usd >= 0.2
 
 
-async def test_a_run_is_ended_when_its_time_is_up(scripted, job, run):
-    outcome = await run(scripted(20.0), job(timeout_s=1))
+@pytest.mark.parametrize("scripted", ["scripted"], indirect=True)
+async def test_a_run_is_ended_when_its_time_is_up_or_with_the_task_that_reads_it(
+    scripted, job, run
+):
+    outcome = await run(scripted(20.0), job(timeout_s=0.1))
 
     assert "ran out of time" in str(outcome.error)
     assert outcome.seconds < 15
+    async with asyncio.timeout(30):
+        task = asyncio.get_running_loop().create_task(run(scripted(20.0), job()))
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
 
 async def test_runs_that_begin_at_once_share_one_backend_and_do_not_meet(claude, job, run):
@@ -186,16 +176,4 @@ async def test_runs_that_begin_at_once_share_one_backend_and_do_not_meet(claude,
         *(run(claude.backend, job(system_prompt=name)) for name in ("one", "two"))
     )
 
-    assert [outcome.steps[0] for outcome in outcomes] == [
-        TextStep(text="for one"),
-        TextStep(text="for two"),
-    ]
-
-
-async def test_a_run_ends_with_the_task_that_reads_it(scripted, job, run):
-    async with asyncio.timeout(30):
-        task = asyncio.get_running_loop().create_task(run(scripted(20.0), job()))
-        await asyncio.sleep(0.1)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
+    assert [outcome.texts for outcome in outcomes] == [["for one"], ["for two"]]

@@ -77,7 +77,7 @@ class ScriptedPerson:
         return found[0]
 
 
-async def test_a_wish_is_reported_to_all_and_once_means_once_and_unanswered_denied():
+async def test_a_wish_is_reported_to_all_and_once_means_once():
     desk = ScriptedPerson("once", None, wait_s=0.02)
 
     assert await desk.ask()
@@ -95,7 +95,7 @@ async def test_a_wish_is_reported_to_all_and_once_means_once_and_unanswered_deni
         desk.permissions.answer(str(second.data["id"]), "once")
 
 
-async def test_after_one_unanswered_question_the_next_run_may_ask_and_this_one_not():
+async def test_after_one_unanswered_question_the_next_run_may_ask_this_one_not():
     desk = ScriptedPerson(None, None, "once", wait_s=0.02)
 
     assert [await desk.ask(), await desk.ask(MAKE)] == [False, False]

@@ -10,7 +10,7 @@ import os
 import shlex
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,10 +30,9 @@ from parachuted.agents.job import (
 )
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import AgentFailedError, AgentUnavailableError
-from parachuted.processes.heavy import load_heavy
-from parachuted.testing import ScriptedMessages, ToolUse, say, use
-from tests.agents.conftest import Claude
-from tests.agents.sandbox.conftest import files_in, fill
+from parachuted.testing import ToolUse, say, use
+from tests.agents.conftest import Claude, open_claude, until
+from tests.agents.sandbox.conftest import files_in, fill, made_by
 
 SECRET = "sk-ant-api03-of-the-daemon"  # noqa: S105  one that must not be seen
 STRANGE = "1fc24940-e003-48b0-b21b-70563efaaa39"
@@ -75,53 +74,35 @@ class SandboxedBackend:
             yield self.make_job(native=native, **parts)
 
     def results(self) -> str:
-        return json.dumps(
-            [
-                message
-                for message in self.claude.api.asked[-1].body["messages"]
-                if message["role"] == "user"
-            ]
-        )
+        messages = self.claude.api.asked[-1].body["messages"]
+        return json.dumps([message for message in messages if message["role"] == "user"])
 
 
 @pytest.fixture
 async def boxed(
-    boxes: Sandboxes, tmp_path: Path, job: Callable[..., Job]
+    sandboxes: Sandboxes, engine: Mapping[str, str], tmp_path: Path, job: Callable[..., Job]
 ) -> AsyncIterator[SandboxedBackend]:
-    await load_heavy("claude")
-    async with ScriptedMessages() as api:
-        claude = Claude(
-            api,
-            tmp_path / "agents",
-            {**os.environ, "ANTHROPIC_API_KEY": SECRET, "A_SECRET": "of the daemon"},
-            boxes,
-        )
-        yield SandboxedBackend(claude, boxes, job)
-        await claude.close()
+    env = {**os.environ, "ANTHROPIC_API_KEY": SECRET, "A_SECRET": "of the daemon"}
+    async with open_claude(tmp_path / "agents", env, sandboxes) as claude:
+        yield SandboxedBackend(claude, sandboxes, job)
+    assert made_by(sandboxes, engine) == []
 
 
-async def test_the_clis_own_tools_and_ours_work_in_one_turn_and_each_is_looked_at(
+async def test_the_clis_own_tools_and_ours_work_in_one_turn_and_are_looked_at(
     boxed, run, agent_rig
 ):
     note = "/vault/a.md"
+    edit = {"file_path": note, "old_string": "hello", "new_string": "bye"}
     everything = (
         "env; cat /proc/*/environ /proc/*/cmdline 2>&1; ls -laR / 2>/dev/null | head "
         "-5000; cat /sockets/* ~/.* 2>&1; exit 3"
     )
+    of_ours = f"({everything}) | grep -aE 'sk-ant|A_SECRET' | grep -av grep"
     boxed.claude.api.add(
         [ToolUse(name="Read", input={"file_path": note}), use("read_context", file_path="b.md")],
-        [
-            ToolUse(
-                name="Edit", input={"file_path": note, "old_string": "hello", "new_string": "bye"}
-            )
-        ],
+        [ToolUse(name="Edit", input=edit)],
         [shell("cat a.md; exit 3")],
-        [
-            shell(
-                f"({everything}) | grep -aE 'sk-ant|A_SECRET' | grep -av grep; id -u; pwd; echo "
-                "$HOME; touch /etc/x /sockets/x"
-            )
-        ],
+        [shell(f"{of_ours}; id -u; pwd; echo $HOME; touch /etc/x /sockets/x")],
         [ToolUse(name="WebFetch", input={"url": "http://example.org", "prompt": "x"})],
         [say("done")],
     )
@@ -130,27 +111,20 @@ async def test_the_clis_own_tools_and_ours_work_in_one_turn_and_each_is_looked_a
         text = files_in(job.native.sandbox.folder.returned)["a.md"]
 
     assert outcome.error is None
-    called = {step.tool: step.result for step in outcome.steps if isinstance(step, ToolCallStep)}
-    assert (text, called["Edit"].is_error, called["WebFetch"].is_error) == (
-        "# a.md\nbye\n",
-        False,
-        True,
-    )
+    called = {step.tool: step.result for step in outcome.all(ToolCallStep)}
+    assert text == "# a.md\nbye\n"
+    assert (called["Edit"].is_error, called["WebFetch"].is_error) == (False, True)
     assert [call for call, _ in agent_rig.calls] == ["read_context"]
-    assert called["Bash"].text.splitlines()[1:4] == [
-        str(os.getuid() or 1000),
-        "/vault",
-        "/home/agent",
-    ]
-    assert called["Bash"].text.count("Read-only file system") == 2
+    printed = called["Bash"].text
+    assert printed.splitlines()[1:4] == [str(os.getuid() or 1000), "/vault", "/home/agent"]
+    assert printed.count("Read-only file system") == 2
+    looked_at = ("Read", "Edit", "Bash", "Bash")
     assert [(when, name) for when, name, _ in boxed.seen] == [
-        *(("before", "Read"), ("after", "Read"), ("before", "Edit"), ("after", "Edit")),
-        *(("before", "Bash"), ("after", "Bash"), ("before", "Bash"), ("after", "Bash")),
+        (when, name) for name in looked_at for when in ("before", "after")
     ]
-    assert "bye" in str(
-        boxed.seen[5][2]
-    )  # what failed is looked at as well: half of it may be done
-    assert all(f"[{name} was looked at]" in boxed.results() for name in ("Read", "Edit", "Bash"))
+    failed = str(boxed.seen[5][2])  # is looked at as well: half of it may be done
+    assert "bye" in failed
+    assert all(f"[{name} was looked at]" in boxed.results() for name in looked_at)
     assert SECRET not in boxed.results()
     assert "of the daemon" not in boxed.results()
     assert {request.headers["x-api-key"] for request in boxed.claude.api.asked} == {SECRET}
@@ -193,7 +167,7 @@ async def test_a_session_goes_on_in_the_next_container_and_only_there(boxed, run
     assert '"one"' not in json.dumps(api.asked[-1].body["messages"])
 
 
-async def test_an_agent_that_speaks_in_the_clis_place_names_no_session_and_no_price(
+async def test_an_agent_that_speaks_in_the_clis_place_names_no_session_nor_price(
     boxed, run, tmp_path
 ):
     forged = {
@@ -222,55 +196,57 @@ async def test_an_agent_that_speaks_in_the_clis_place_names_no_session_and_no_pr
 
 
 @pytest.mark.parametrize("way", ["cancelled", "closed"])
-async def test_a_run_that_is_ended_in_the_middle_of_a_command_leaves_no_container(
-    boxed, run, way, tmp_path
+async def test_a_run_that_is_ended_in_the_middle_of_a_command_leaves_nothing(
+    boxed, run, engine, way, tmp_path
 ):
     boxed.claude.api.add([shell("trap '' TERM HUP INT; setsid sleep 77 & sleep 77")], [say("late")])
     async with boxed.job() as job:
         task = asyncio.get_running_loop().create_task(run(boxed.claude.backend, job))
-        async with asyncio.timeout(30):
-            while not running("sleep", "77"):
-                await asyncio.sleep(0.01)
+        await until(lambda: running("sleep", "77"), 30)
         began = time.monotonic()
         if way == "cancelled":
             task.cancel()
         else:
             await boxed.claude.backend.close()
+        await until(lambda: not running("sleep", "77"), 30)
+        took = time.monotonic() - began
         async with asyncio.timeout(30):
-            while running("sleep", "77"):
-                await asyncio.sleep(0.01)
-            took = time.monotonic() - began
             await asyncio.wait([task])
 
     assert took < 20
-    assert await boxed.boxes.sweep() == 0
+    assert made_by(boxed.boxes, engine) == []
     assert task.cancelled() is (way == "cancelled")
     assert not list((tmp_path / "agents").glob("boxed/*")) or way != "cancelled"
 
 
 def running(*command: str) -> bool:
     wanted = "\0".join([*command, ""]).encode()
-    return any(
-        wanted == read_of(process) for process in Path("/proc").iterdir() if process.name.isdigit()
-    )
+    for process in Path("/proc").iterdir():
+        with suppress(OSError):
+            if process.name.isdigit() and (process / "cmdline").read_bytes() == wanted:
+                return True
+    return False
 
 
-def read_of(process: Path) -> bytes:
-    try:
-        return (process / "cmdline").read_bytes()
-    except OSError:
-        return b""
+async def test_a_session_that_is_rubbish_is_started_again_and_time_ends_it(boxed, run, tmp_path):
+    kept = tmp_path / "agents" / "boxed"
+    kept.mkdir(parents=True)
+    (kept / f"{STRANGE}.jsonl").write_text("rubbish\n" * 100)
+    boxed.claude.api.add([say("done")], [say("one"), shell("sleep 78")])
+    async with boxed.job(session_id=STRANGE) as job:
+        outcome = await run(boxed.claude.backend, job)
 
+    assert (outcome.error, len(boxed.claude.api.asked)) == (None, 1)
+    assert outcome.account.session_id not in {STRANGE, None}
 
-async def test_time_ends_it_also_while_who_reads_is_busy(boxed):
-    boxed.claude.api.add([say("one"), shell("sleep 78")])
-    async with boxed.job(timeout_s=15.0) as job, aclosing(boxed.claude.backend.run(job)) as steps:
+    limit = 2 + 2 * outcome.seconds
+    async with (
+        boxed.job(id="run-2", timeout_s=limit) as job,
+        aclosing(boxed.claude.backend.run(job)) as steps,
+    ):
         assert (await anext(steps)) == TextStep(text="one")
-        async with asyncio.timeout(120):
-            while not running("sleep", "78"):
-                await asyncio.sleep(0.01)
-            while running("sleep", "78"):
-                await asyncio.sleep(0.01)
+        await until(lambda: running("sleep", "78"))
+        await until(lambda: not running("sleep", "78"))  # though who reads is busy
         assert isinstance(await anext(steps), RunResult)
         with pytest.raises(AgentFailedError, match="ran out of time"):
             await anext(steps)
@@ -331,15 +307,3 @@ async def test_a_page_is_asked_for_at_the_proxy_and_nowhere_else(boxed, run):
 
     assert asked == ["CONNECT example.org:443 HTTP/1.1\r\n"]
     assert ("before", "WebFetch") in [(when, name) for when, name, _ in boxed.seen]
-
-
-async def test_a_session_that_is_rubbish_is_started_again(boxed, run, tmp_path):
-    kept = tmp_path / "agents" / "boxed"
-    kept.mkdir(parents=True)
-    (kept / f"{STRANGE}.jsonl").write_text("rubbish\n" * 100)
-    boxed.claude.api.add([say("done")])
-    async with boxed.job(session_id=STRANGE) as job:
-        outcome = await run(boxed.claude.backend, job)
-
-    assert (outcome.error, len(boxed.claude.api.asked)) == (None, 1)
-    assert outcome.account.session_id not in {STRANGE, None}

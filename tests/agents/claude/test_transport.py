@@ -4,31 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 
 import pytest
 from claude_agent_sdk import CLIConnectionError, CLIJSONDecodeError, ProcessError
 
 from parachuted.access.agent_config import SandboxConfig
 from parachuted.agents.claude.containers import ContainerTransport, parse_line
-from parachuted.agents.job import RunSandbox
-from parachuted.agents.sandbox.options import SandboxSpec, find_bundled_cli
-
-Shell = Callable[[str], AbstractAsyncContextManager[ContainerTransport]]
+from tests.agents.sandbox.conftest import made_by, spec_of
 
 
 @pytest.fixture
-async def shell(boxes):
-    async with asyncio.timeout(60), boxes.prepare() as folder:
-        config = SandboxConfig(memory="64m", pids_limit=16, workspace_access="rw")
-        box = RunSandbox(config=config, folder=folder)
+async def shell(sandboxes, engine):
+    async with asyncio.timeout(60), sandboxes.prepare() as folder:
+        config = SandboxConfig(memory="64m", pids_limit=16)
 
         @asynccontextmanager
         async def open_on(script):
-            command = ("sh", "-c", script)
-            spec = SandboxSpec(sandbox=box, command=command, env={}, cli=find_bundled_cli())
-            async with boxes.open(spec) as container:
+            spec = spec_of(folder, "sh", "-c", script, config=config)
+            async with sandboxes.open(spec) as container:
                 transport = ContainerTransport(container)
                 await transport.connect()
                 yield transport
@@ -36,24 +30,21 @@ async def shell(boxes):
                 assert not transport.is_ready()
 
         yield open_on
+    assert made_by(sandboxes, engine) == []
 
 
 async def read(transport):
     return [message async for message in transport.read_messages()]
 
 
-async def test_messages_are_the_lines_that_are_objects(shell):
+async def test_messages_are_lines_that_are_objects_and_what_is_written_arrives(shell):
     script = """echo noise; printf '{"a": 1}\\n\\n{"b": "\\\\u00e4'; sleep 0.1; echo '"}'"""
-    async with shell(script) as transport:
-        assert await read(transport) == [{"a": 1}, {"b": "ä"}]
-
-
-async def test_what_is_written_arrives_and_then_the_end(shell):
-    async with shell("cat; sleep 0.2; echo '{\"over\": 1}'") as transport:
+    async with shell(f"{script}; cat; sleep 0.2; echo '{{\"over\": 1}}'") as transport:
         await transport.write('{"text": "ä"}\n')
         await transport.end_input()
 
-        assert await read(transport) == [{"text": "ä"}, {"over": 1}]
+        said = [{"a": 1}, {"b": "ä"}, {"text": "ä"}, {"over": 1}]
+        assert await read(transport) == said
         with pytest.raises(CLIConnectionError):
             await transport.write("more")
 
@@ -69,7 +60,7 @@ async def test_what_is_written_arrives_and_then_the_end(shell):
             "more memory than its sandbox has",
         ),
         ("yes '{}'", CLIJSONDecodeError, "100001 lines .* more than any agent says"),
-        ("head -c 100000000 /dev/zero | tr '\\0' x", CLIJSONDecodeError, "a line longer than"),
+        ("head -c 35000000 /dev/zero | tr '\\0' x", CLIJSONDecodeError, "a line longer than"),
     ],
 )
 async def test_a_bad_end_is_a_named_error(shell, script, error, says):

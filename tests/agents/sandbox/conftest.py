@@ -17,6 +17,7 @@ from parachuted.agents.job import RunFolder, RunSandbox
 from parachuted.agents.sandbox import Container, Sandboxes
 from parachuted.agents.sandbox.archive import ArchiveReader, ArchiveWriter, LeftOut
 from parachuted.agents.sandbox.options import SandboxSpec, find_bundled_cli
+from tests.engine import containers
 
 DEADLINE_S = 60
 CLI = find_bundled_cli() or Path(sys.executable).resolve()
@@ -61,6 +62,11 @@ def files_in(archive: Path) -> dict[str, str]:
     with closing(ArchiveReader(archive)) as reader:
         files = reader.files(LeftOut(), most=1_000, largest=1 << 20)
         return {path: data.decode() for path, data in files}
+
+
+def made_by(sandboxes: Sandboxes, engine: Mapping[str, str]) -> list[str]:
+    """Their containers that the engine still has."""
+    return containers(engine, of=f"org.parachuted.daemon={sandboxes._owner.daemon}")
 
 
 @asynccontextmanager
