@@ -19,28 +19,19 @@ from tests.agents.gateway.conftest import KEY, MODEL
 CLI = Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude"
 
 
+COMMAND = (CLI, "-p", "hi", "--output-format", "json", "--tools", "", "--model", MODEL)
+
+
 async def claude(home: Path, **env: str) -> dict[str, object]:
     home.mkdir(exist_ok=True)  # noqa: ASYNC240
+    usual = {"PATH": os.environ["PATH"], "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
     process = await asyncio.create_subprocess_exec(
-        CLI,
-        "-p",
-        "hi",
-        "--output-format",
-        "json",
-        "--tools",
-        "",
-        "--model",
-        MODEL,
+        *COMMAND,
         cwd=home,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=-1,
         stderr=-1,
-        env={
-            "PATH": os.environ["PATH"],
-            "HOME": str(home),
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            **env,
-        },
+        env={**usual, "HOME": str(home), **env},
     )
     try:
         said, _ = await asyncio.wait_for(process.communicate(), 30)
@@ -51,41 +42,32 @@ async def claude(home: Path, **env: str) -> dict[str, object]:
     return json.loads(said)
 
 
-async def test_it_works_by_the_port_and_by_the_socket_with_no_key_of_its_own(
+async def test_it_works_by_the_port_and_by_the_socket_until_a_limit_it_shows(
     gateway_rig, api, tmp_path
 ):
-    api.add([say("by the port")], [say("by the socket")])
+    dear = {"input_tokens": 1_000_000}
+    api.add([say("by the port")], Reply(blocks=(say("by the socket"),), usage=dear))
     (tmp_path / "s").mkdir()
-    async with gateway_rig.run(folder=tmp_path / "s") as way:
-        port = await claude(
-            tmp_path / "home", ANTHROPIC_BASE_URL=way.url, ANTHROPIC_API_KEY=way.token
-        )
+    async with gateway_rig.run(folder=tmp_path / "s", max_cost_usd=1) as way:
+        by_port = {"ANTHROPIC_BASE_URL": way.url, "ANTHROPIC_API_KEY": way.token}
+        port = await claude(tmp_path / "home", **by_port)
         unix = {"ANTHROPIC_UNIX_SOCKET": str(way.socket), "ANTHROPIC_BASE_URL": "http://localhost"}
         socket = await claude(tmp_path / "home", ANTHROPIC_API_KEY="placeholder", **unix)
         spent = gateway_rig.usage_store.spent("run-1")
+        began = time.monotonic()
+        refused = await claude(tmp_path / "home", **by_port)
 
     assert (port["result"], socket["result"]) == ("by the port", "by the socket")
     assert {request.headers["x-api-key"] for request in api.asked} == {KEY}
     assert spent.usd == pytest.approx(port["total_cost_usd"] + socket["total_cost_usd"])
     report = gateway_rig.gateway.report(gateway_rig.now[0], 7)
-    assert {session.session for session in report.sessions} == {
-        port["session_id"],
-        socket["session_id"],
-    }
-
-
-async def test_a_limit_is_shown_by_it_and_not_tried_again(make_gateway_rig, api, tmp_path):
-    gateway_rig = make_gateway_rig(api.url)
-    api.add(Reply(blocks=(say("x"),), usage={"input_tokens": 1_000_000}))
-    async with gateway_rig.run(max_cost_usd=1) as way:
-        env = {"ANTHROPIC_BASE_URL": way.url, "ANTHROPIC_API_KEY": way.token}
-        await claude(tmp_path / "home", **env)
-        began = time.monotonic()
-        said = await claude(tmp_path / "home", **env)
+    sessions = {session.session for session in report.sessions}
+    assert sessions == {port["session_id"], socket["session_id"]}
+    # it is not tried again
     assert time.monotonic() - began < 30
-    assert said["is_error"]
-    assert "this run has used up its $1 (setting agent.max_cost_usd)" in said["result"]
-    assert len(api.asked) == 1
+    assert refused["is_error"]
+    assert "this run has used up its $1 (setting agent.max_cost_usd)" in refused["result"]
+    assert len(api.asked) == 2
 
 
 async def test_a_storm_ends_it_once_it_has_tried_as_often_as_it_may(gateway_rig, api, tmp_path):

@@ -37,11 +37,9 @@ def test_no_other_path_passes_however_it_is_spelled(target):
     assert not allowed("POST", target)
 
 
-@pytest.mark.parametrize(
-    "method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD", "CONNECT", "post"]
-)
-def test_no_other_method_passes(method):
-    assert not allowed(method, "/v1/messages")
+def test_no_other_method_passes():
+    methods = "GET PUT DELETE PATCH OPTIONS HEAD CONNECT post"
+    assert [method for method in methods.split() if allowed(method, "/v1/messages")] == []
 
 
 def test_the_agent_s_own_proof_is_dropped_and_ours_put_in_its_place():
@@ -73,29 +71,12 @@ def test_the_agent_s_own_proof_is_dropped_and_ours_put_in_its_place():
     assert "anthropic-beta" not in headers_up({}, RequestCredential(headers={}))
 
 
-def test_back_comes_what_the_agent_reads_and_nothing_that_names_the_account_s_cookies():
-    sent = {
-        "Content-Type": "text/event-stream",
-        "Request-Id": "r",
-        "Set-Cookie": "a=b",
-        "anthropic-ratelimit-requests-remaining": "9",
-    }
-    down = headers_down(
-        {
-            **sent,
-            "Retry-After": "3",
-            "Transfer-Encoding": "chunked",
-            "Content-Length": "5",
-            "CF-Ray": "x",
-            "Location": "http://x",
-        }
-    )
-    assert set(down) == {
-        "content-type",
-        "request-id",
-        "anthropic-ratelimit-requests-remaining",
-        "retry-after",
-    }
+def test_back_comes_what_the_agent_reads_and_no_cookie_of_the_account():
+    limit = "anthropic-ratelimit-requests-remaining"
+    passing = ("Content-Type", "Request-Id", "Retry-After", limit)
+    others = ("Set-Cookie", "Transfer-Encoding", "Content-Length", "CF-Ray", "Location")
+    down = headers_down(dict.fromkeys(passing + others, "x"))
+    assert down == {name.lower(): "x" for name in passing}
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import stat
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -20,15 +21,20 @@ async def answer(_request: web.BaseRequest) -> web.Response:
     return web.Response(text="here")
 
 
+async def get(url: str, socket: Path | None = None) -> str:
+    connector = None if socket is None else aiohttp.UnixConnector(str(socket))
+    async with (
+        aiohttp.ClientSession(connector=connector) as session,
+        session.get(url) as response,
+    ):
+        return f"{response.status} {await response.text()}"
+
+
 async def test_the_port_is_of_this_machine_alone_and_stays():
     listening = GatewayListeners(answer)
     port = await listening.port()
     assert await listening.port() == port
-    async with (
-        aiohttp.ClientSession() as session,
-        session.get(f"http://127.0.0.1:{port}/") as response,
-    ):
-        assert await response.text() == "here"
+    assert await get(f"http://127.0.0.1:{port}/") == "200 here"
     with socket.socket() as elsewhere:
         elsewhere.settimeout(1)
         assert elsewhere.connect_ex(("127.0.0.2", port)) != 0
@@ -58,16 +64,9 @@ async def test_what_lies_in_the_socket_s_place_is_replaced_and_gone_afterwards(t
     (tmp_path / "gateway.sock").write_text("left by a crash")
     async with GatewayListeners(answer).socket(tmp_path, answer) as path:
         assert stat.S_ISSOCK(path.stat().st_mode)
-        async with (
-            aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as session,
-            session.get("http://localhost/") as response,
-        ):
-            assert await response.text() == "here"
+        assert await get("http://localhost/", path) == "200 here"
     assert not path.exists()
-
-
-async def test_a_folder_in_the_socket_s_place_is_an_error(tmp_path):
-    (tmp_path / "gateway.sock").mkdir()
+    path.mkdir()
     with pytest.raises(OSError, match=r"gateway\.sock"):
         async with GatewayListeners(answer).socket(tmp_path, answer):
             pass
@@ -84,19 +83,13 @@ async def test_what_is_not_http_is_answered_so_and_fills_no_log(tmp_path, caplog
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" + wrong)
             assert b" 400 Bad Request" in await asyncio.wait_for(reader.read(), 30)
             writer.close()
-    assert [
-        record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING
-    ] == []
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
 async def test_a_fault_of_ours_is_logged(tmp_path, caplog):
     async def fail(_request: web.BaseRequest) -> web.Response:
         raise ValueError("ours")
 
-    async with (
-        GatewayListeners(fail).socket(tmp_path, fail) as path,
-        aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as session,
-        session.get("http://x/") as response,
-    ):
-        assert response.status == 500
+    async with GatewayListeners(fail).socket(tmp_path, fail) as path:
+        assert (await get("http://x/", path)).startswith("500")
     assert "ours" in caplog.text

@@ -47,15 +47,19 @@ PASSING = [
 ]
 
 
+def read(**parts):
+    return read_request(json.dumps({**PLAIN, **parts}, ensure_ascii=False).encode())
+
+
 @pytest.mark.parametrize("part", REACHING, ids=str)
 def test_a_request_reaches_nothing_but_the_model(part):
     with pytest.raises(RequestRefusedError, match="reach nothing but the model"):
-        read_request(json.dumps({**PLAIN, **part}).encode())
+        read(**part)
 
 
 @pytest.mark.parametrize("part", PASSING, ids=str)
 def test_what_the_request_holds_itself_passes(part):
-    assert read_request(json.dumps({**PLAIN, **part}).encode()).model == MODEL
+    assert read(**part).model == MODEL
 
 
 def test_no_second_reader_can_find_another_request_in_it():
@@ -70,10 +74,6 @@ def test_no_second_reader_can_find_another_request_in_it():
     ):
         with pytest.raises(RequestRefusedError):
             read_request(body)
-
-
-def read(**parts):
-    return read_request(json.dumps({**PLAIN, **parts}, ensure_ascii=False).encode())
 
 
 def image(kind="image", size=1):
@@ -102,17 +102,16 @@ def test_an_answer_of_no_stated_length_may_be_the_longest(most):
 
 def test_what_is_cached_for_an_hour_is_reserved_at_its_price():
     text = {"type": "text", "text": "x", "cache_control": {"type": "ephemeral", "ttl": "1h"}}
+    shorter = {**text, "cache_control": {"type": "ephemeral", "ttl": "5m"}}
     assert read().tokens(5).cache_write_5m > 0
     for part in (
         {"system": [text]},
-        {"messages": [{"role": "user", "content": [text]}]},
+        said(text),
         {"tools": [{**text, "type": "custom"}]},
         {"cache_control": {"ttl": "1h"}},
     ):
         assert read(**part).tokens(5).cache_write_1h > 0
-    assert not read(
-        system=[{**text, "cache_control": {"type": "ephemeral", "ttl": "5m"}}]
-    ).writes_hour
+    assert not read(system=[shorter]).writes_hour
 
 
 def test_every_model_that_it_names_is_known_wherever_it_stands():
@@ -148,15 +147,10 @@ def test_what_would_cost_otherwise_than_by_its_tokens_is_refused(part):
 
 
 def test_an_answer_is_shortened_and_its_thinking_with_it():
-    request = read(
-        max_tokens=9_000, thinking={"type": "enabled", "budget_tokens": 8_000}, stream=True
-    )
-    assert json.loads(request.body(b"", 3_000)) == {
-        **PLAIN,
-        "stream": True,
-        "max_tokens": 3_000,
-        "thinking": {"type": "enabled", "budget_tokens": 2_999},
-    }
+    thinking = {"type": "enabled", "budget_tokens": 8_000}
+    request = read(max_tokens=9_000, thinking=thinking, stream=True)
+    shorter = {"max_tokens": 3_000, "thinking": {**thinking, "budget_tokens": 2_999}}
+    assert json.loads(request.body(b"", 3_000)) == {**PLAIN, "stream": True, **shorter}
     assert json.loads(request.body(b"", 8_500))["thinking"]["budget_tokens"] == 8_000
     assert request.body(b"as it was sent", 9_000) == b"as it was sent"
     with pytest.raises(RequestRefusedError, match="thinking"):

@@ -37,66 +37,48 @@ def test_a_million_tokens_of_input_cost_what_the_table_says(model, usd):
 
 
 def test_each_kind_of_token_has_its_price():
-    tokens = Tokens(
-        input=1000,
-        output=2000,
-        cache_read=30_000,
-        cache_write_5m=4000,
-        cache_write_1h=5000,
-        searches=3,
-    )
+    of_cache = {"cache_read": 30_000, "cache_write_5m": 4000, "cache_write_1h": 5000}
+    tokens = Tokens(input=1000, output=2000, searches=3, **of_cache)
     by_hand = (1000 * 3 + 2000 * 15 + 30_000 * 0.3 + 4000 * 3.75 + 5000 * 6) / MILLION + 3 * 0.01
     assert cost_of("claude-sonnet-4-5", tokens, may_cost=True) == pytest.approx(by_hand)
 
 
 def test_a_model_of_unknown_price_costs_the_dearest_or_nothing_at_home():
     tokens = Tokens(input=MILLION, output=MILLION)
-    assert cost_of("claude-next-9", tokens, may_cost=True) == max(
-        price.of(tokens) for price in PRICES.values()
-    )
+    dearest = max(price.of(tokens) for price in PRICES.values())
+    assert cost_of("claude-next-9", tokens, may_cost=True) == dearest
     assert cost_of("qwen3:8b", tokens, may_cost=False, speed="fast") == 0.0
     assert cost_of("claude-haiku-4-5", tokens, may_cost=False) == pytest.approx(6)
     assert "claude-next-9 is not known" in price_note("claude-next-9", may_cost=True)
     assert "qwen3:8b is not known" in price_note("qwen3:8b", may_cost=False)
     assert price_note("claude-haiku-4-5", may_cost=True) is None
-
-
-def test_a_name_that_only_looks_alike_is_another_model():
-    assert price_of("claude-opus-45") is None
-    assert price_of("claude-haiku-4-50") is None
-    assert price_of("") is None
+    for alike in ("claude-opus-45", "claude-haiku-4-50", ""):  # they are other models
+        assert price_of(alike) is None
 
 
 def test_long_prompts_fast_answers_and_a_place_of_ones_choice_cost_more():
-    short, long = Tokens(input=100_000), Tokens(input=100_000, cache_read=1)
-    assert cost_of("claude-haiku-5-5", short, may_cost=True) == pytest.approx(0.01)
-    assert cost_of("claude-haiku-5-5", long, may_cost=True) == pytest.approx(0.05, rel=1e-3)
-    usual = cost_of("claude-opus-4-6", Tokens(output=MILLION), may_cost=True)
-    assert cost_of("claude-opus-4-6", Tokens(output=MILLION), may_cost=True, speed="fast") > usual
-    assert cost_of(
-        "claude-opus-4-6", Tokens(output=MILLION), may_cost=True, place="us"
-    ) == pytest.approx(usual * 1.1)
+    def cost(tokens, model="claude-opus-4-6", **how):
+        return cost_of(model, tokens, may_cost=True, **how)
+
+    short, long, many = Tokens(input=100_000), Tokens(input=100_000, cache_read=1), Tokens(output=9)
+    assert cost(short, "claude-haiku-5-5") == pytest.approx(0.01)
+    assert cost(long, "claude-haiku-5-5") == pytest.approx(0.05, rel=1e-3)
+    assert cost(many, speed="fast") > cost(many)
+    assert cost(many, place="us") == pytest.approx(cost(many) * 1.1)
 
 
 STREAM = "text/event-stream; charset=utf-8"
-START = {
-    "type": "message_start",
-    "message": {
-        "model": "claude-haiku-4-5",
-        "usage": {
-            "input_tokens": 10,
-            "cache_creation_input_tokens": 50,
-            "cache_read_input_tokens": 7,
-            "output_tokens": 1,
-            "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 30},
-        },
-    },
+USAGE = {
+    "input_tokens": 10,
+    "cache_creation_input_tokens": 50,
+    "cache_read_input_tokens": 7,
+    "output_tokens": 1,
+    "cache_creation": {"ephemeral_5m_input_tokens": 20, "ephemeral_1h_input_tokens": 30},
 }
-DELTA = {
-    "type": "content_block_delta",
-    "index": 0,
-    "delta": {"type": "text_delta", "text": 'what is "usage"? ä' * 20},
-}
+START = {"type": "message_start", "message": {"model": "claude-haiku-4-5", "usage": USAGE}}
+WORDS = {"type": "text_delta", "text": 'what is "usage"? ä' * 20}
+DELTA = {"type": "content_block_delta", "index": 0, "delta": WORDS}
+FAILED = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
 END = {
     "type": "message_delta",
     "delta": {"stop_reason": "end_turn"},
@@ -107,10 +89,8 @@ WHOLE = Tokens(input=10, output=42, cache_read=7, cache_write_5m=20, cache_write
 
 
 def events(*documents, end="\n"):
-    return "".join(
-        f"event: {document['type']}{end}data: {json.dumps(document)}{end}{end}"
-        for document in documents
-    ).encode()
+    lines = (f"event: {one['type']}{end}data: {json.dumps(one)}{end}{end}" for one in documents)
+    return "".join(lines).encode()
 
 
 def read(data, content_type=STREAM, cuts=()):
@@ -129,55 +109,40 @@ def test_a_stream_is_read_however_it_is_cut(cuts, end):
 
 
 def test_an_answer_that_does_not_stream_is_read_likewise():
-    body = {"model": "m", "usage": {**START["message"]["usage"], **END["usage"]}}
+    body = {"model": "m", "usage": {**USAGE, **END["usage"]}}
     reading = read(json.dumps(body).encode(), "application/json", cuts=(3, 50))
     assert (reading.model, reading.tokens(), reading.is_whole) == ("m", WHOLE, True)
 
 
-def test_an_answer_that_was_cut_off_counts_what_had_come_and_says_so():
-    reading = read(events(START, *[DELTA] * 50))
-    assert not reading.is_whole
-    assert reading.tokens().input == 10
-    assert 50 * 20 * 17 / 4 < reading.tokens().output < 50 * 20 * 40
+def test_an_answer_that_was_cut_off_or_failed_counts_what_had_come():
+    cut, failed = (read(events(START, *[DELTA] * 50, *end)) for end in ((), (FAILED,)))
+    assert (cut.is_whole, failed.is_whole) == (False, True)
+    assert cut.tokens() == failed.tokens()
+    assert cut.tokens().input == 10
+    assert 50 * 20 * 17 / 4 < cut.tokens().output < 50 * 20 * 40
     assert not read(events(START)).is_whole
     assert read(b"").tokens() == Tokens()
 
 
-def test_an_answer_that_its_server_ended_with_an_error_counts_what_had_come():
-    failed = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
-    cut, reading = read(events(START, *[DELTA] * 50)), read(events(START, *[DELTA] * 50, failed))
-    assert (reading.tokens(), reading.is_whole, cut.is_whole) == (cut.tokens(), True, False)
+def test_an_error_in_place_of_an_answer_is_a_refusal():
+    assert read(events(FAILED)).is_refused
+    assert not read(events(START, FAILED)).is_refused
+    assert not read(events(START, DELTA, FAILED)).is_refused
 
 
 @pytest.mark.parametrize("value", [-5, 1.5, True, "9", None, [], {"a": 1}, 10**30])
 def test_a_server_that_lies_about_its_usage_makes_no_money_back(value):
-    lie = {
-        "type": "message_delta",
-        "usage": {
-            "output_tokens": value,
-            "input_tokens": value,
-            "cache_creation": value,
-            "server_tool_use": value,
-        },
-    }
+    names = ("output_tokens", "input_tokens", "cache_creation", "server_tool_use")
+    lie = {"type": "message_delta", "usage": dict.fromkeys(names, value)}
     tokens = read(events(START, lie, STOP)).tokens()
-    assert all(
-        0 <= getattr(tokens, name) <= 10**9
-        for name in ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h")
-    )
+    for name in ("input", "output", "cache_read", "cache_write_5m", "cache_write_1h"):
+        assert 0 <= getattr(tokens, name) <= 10**9
 
 
 @given(st.binary(max_size=400), st.sampled_from([STREAM, "application/json", ""]))
 def test_no_bytes_upset_it(data, content_type):
     read(b"data: {" + data, content_type)
     read(data, content_type)
-
-
-def test_an_error_in_place_of_an_answer_is_a_refusal():
-    failed = {"type": "error", "error": {"type": "overloaded_error"}}
-    assert read(events(failed)).is_refused
-    assert not read(events(START, failed)).is_refused
-    assert not read(events(START, DELTA, failed)).is_refused
 
 
 def test_a_line_without_end_is_passed_over():

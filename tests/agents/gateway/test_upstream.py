@@ -28,6 +28,10 @@ async def test_a_request_is_sent_once_and_its_agent_tries_again(gateway_rig, api
         assert answer.headers.get("x-should-retry") == ("false" if status == 400 else None)
 
 
+def once(status, message="no"):
+    return ApiRefusal(status=status, message=message, headers={"x-should-retry": "false"})
+
+
 @pytest.mark.parametrize(
     ("status", "message", "subject", "says"),
     [
@@ -42,8 +46,7 @@ async def test_a_request_is_sent_once_and_its_agent_tries_again(gateway_rig, api
 async def test_what_keeps_the_model_from_answering_is_reported_until_it_answers(
     gateway_rig, api, status, message, subject, says
 ):
-    once = {"x-should-retry": "false"}
-    api.add(ApiRefusal(status=status, message=message, headers=once), [say("put right")])
+    api.add(once(status, message), [say("put right")])
     async with gateway_rig.run() as way:
         await gateway_rig.ask(way)
         assert says in gateway_rig.reported[subject]
@@ -52,9 +55,8 @@ async def test_what_keeps_the_model_from_answering_is_reported_until_it_answers(
 
 
 async def test_another_refusal_does_not_hide_what_is_wrong(gateway_rig, api):
-    once = {"x-should-retry": "false"}
-    refusals = [(402, "pay"), (404, "no such model"), (413, "too long")]
-    api.add(*(ApiRefusal(status=status, message=said, headers=once) for status, said in refusals))
+    refusals = [once(402, "pay"), once(404, "no such model"), once(413, "too long")]
+    api.add(*refusals)
     async with gateway_rig.run() as way:
         for _ in refusals:
             await gateway_rig.ask(way)
@@ -126,15 +128,13 @@ async def test_a_far_side_that_is_down_is_left_alone_reported_and_found_again(ma
         url = gone.url
     gateway_rig = make_gateway_rig(url)
     async with gateway_rig.run() as way:
-        answers = [await gateway_rig.ask(way) for _ in range(2)]
-        assert [answer.status for answer in answers] == [502, 429]
-        assert "could not be reached: [Errno 111]" in answers[0].error["message"]
-        assert "ssl" not in answers[0].error["message"]
-        assert "asked again in" in answers[1].error["message"]
-        assert (answers[1].headers["retry-after"], "x-should-retry" in answers[1].headers) == (
-            "10",
-            False,  # its agent waits for so long itself
-        )
+        first, second = [await gateway_rig.ask(way) for _ in range(2)]
+        assert (first.status, second.status) == (502, 429)
+        assert "could not be reached: [Errno 111]" in first.error["message"]
+        assert "ssl" not in first.error["message"]
+        assert "asked again in" in second.error["message"]
+        assert second.headers["retry-after"] == "10"
+        assert "x-should-retry" not in second.headers  # its agent waits for so long itself
     assert "could not be reached" in gateway_rig.reported["model"]
     assert gateway_rig.usage_store.spent("run-1").requests == 0
     with pytest.raises(AgentUnavailableError, match="could not be reached") as refused:
@@ -208,7 +208,7 @@ def test_the_proxy_of_the_environment_is_used_as_the_cli_used_it(url, env, proxy
         ("https://api.anthropic.com@evil.test", False),
     ],
 )
-def test_a_login_s_only_destination_is_distinguished_from_what_looks_like_it(url, is_it):
+def test_a_login_s_only_destination_is_told_from_what_looks_like_it(url, is_it):
     assert upstream.is_anthropic(url) is is_it
 
 
@@ -227,46 +227,46 @@ def put_login(folder, **oauth):
     return file
 
 
-async def test_a_login_that_is_refused_and_cannot_be_renewed_costs_nothing(
-    make_gateway_rig, tmp_path
-):
-    async def refuse(_request: web.Request) -> web.Response:
-        return web.json_response({}, status=401)
+@pytest.fixture
+async def refreshed(make_gateway_rig, tmp_path):
+    """Asks twice with a stored login that the model refuses, and may renew it."""
 
-    put_login(tmp_path, accessToken="sk-ant-oat01-stale")
-    async with serving(refuse) as url:
-        with patch.object(gateway, "is_anthropic", lambda _url: True):
-            gateway_rig = make_gateway_rig(url, env={})
-        async with gateway_rig.run() as way:
-            answer = await gateway_rig.ask(way)
-    assert (answer.status, "cannot be renewed" in answer.error["message"]) == (401, True)
-    assert gateway_rig.usage_store.spent("run-1").requests == 0
+    async def ask(**oauth):
+        seen: list[str] = []
+
+        async def answer(request: web.Request) -> web.Response:
+            if request.path == "/token":
+                assert (await request.json())["grant_type"] == "refresh_token"
+                fresh = {"access_token": "sk-ant-oat01-fresh", "refresh_token": "sk-ant-ort01-next"}
+                return web.json_response({**fresh, "expires_in": 3600})
+            seen.append(request.headers["authorization"])
+            is_fresh = seen[-1] == "Bearer sk-ant-oat01-fresh"
+            used = {"usage": {"input_tokens": 1}, "model": "claude-haiku-4-5"}
+            return web.json_response(used, status=200 if is_fresh else 401)
+
+        file = put_login(tmp_path, accessToken="sk-ant-oat01-stale", **oauth)
+        async with serving(answer) as url:
+            with patch.object(gateway, "is_anthropic", lambda _url: True):
+                gateway_rig = make_gateway_rig(url, env={}, token_url=f"{url}/token")
+            async with gateway_rig.run() as way:
+                answers = [await gateway_rig.ask(way) for _ in range(2)]
+        kept = json.loads(file.read_text())["claudeAiOauth"]
+        return answers, seen, kept, gateway_rig.usage_store.spent("run-1").requests
+
+    return ask
 
 
-async def test_a_stored_login_that_the_model_refuses_is_renewed_and_used(
-    make_gateway_rig, tmp_path
-):
-    seen: list[str] = []
+async def test_a_login_that_is_refused_and_cannot_be_renewed_costs_nothing(refreshed):
+    answers, _seen, _kept, requests = await refreshed()
 
-    async def answer(request: web.Request) -> web.Response:
-        if request.path == "/token":
-            assert (await request.json())["grant_type"] == "refresh_token"
-            fresh = {"access_token": "sk-ant-oat01-fresh", "refresh_token": "sk-ant-ort01-next"}
-            return web.json_response({**fresh, "expires_in": 3600})
-        seen.append(request.headers["authorization"])
-        is_fresh = seen[-1] == "Bearer sk-ant-oat01-fresh"
-        return web.json_response(
-            {"usage": {"input_tokens": 1}, "model": "claude-haiku-4-5"},
-            status=200 if is_fresh else 401,
-        )
+    assert answers[0].status == 401
+    assert "cannot be renewed" in answers[0].error["message"]
+    assert requests == 0
 
-    stale = {"accessToken": "sk-ant-oat01-stale", "refreshToken": "sk-ant-ort01-one"}
-    file = put_login(tmp_path, **stale)
-    async with serving(answer) as url:
-        with patch.object(gateway, "is_anthropic", lambda _url: True):
-            gateway_rig = make_gateway_rig(url, env={}, token_url=f"{url}/token")
-        async with gateway_rig.run() as way:
-            assert [(await gateway_rig.ask(way)).status for _ in range(2)] == [200, 200]
 
+async def test_a_stored_login_that_the_model_refuses_is_renewed_and_used(refreshed):
+    answers, seen, kept, _requests = await refreshed(refreshToken="sk-ant-ort01-one")
+
+    assert [answer.status for answer in answers] == [200, 200]
     assert seen == ["Bearer sk-ant-oat01-stale", *["Bearer sk-ant-oat01-fresh"] * 2]
-    assert json.loads(file.read_text())["claudeAiOauth"]["refreshToken"] == "sk-ant-ort01-next"
+    assert kept["refreshToken"] == "sk-ant-ort01-next"

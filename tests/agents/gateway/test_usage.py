@@ -117,29 +117,17 @@ def test_budgets_are_sums_by_run_cause_hour_and_day_and_outlive_a_restart(open_s
     )
     for is_later in (False, True):
         each = open_store() if is_later else store
-        assert counted(each, causes=("c1",)) == {
-            "usd_per_cause": 3,
-            "usd_per_hour": 2,
-            "usd_per_day": 3,
-        }
+        of_c1 = {"usd_per_cause": 3, "usd_per_hour": 2, "usd_per_day": 3}
+        assert counted(each, causes=("c1",)) == of_c1
         assert counted(each, causes=("c2",))["usd_per_cause"] == 2
         assert counted(each, causes=("c",))["usd_per_cause"] == 0
-        assert counted(each, pool="conversation", session="s1") == {
-            "usd_per_session": 15,
-            "conversations_usd_per_day": 8,
-        }
-        assert each.last() == (2, 3)
-        assert each.last("conversation") == (8, 8)
+        of_talks = {"usd_per_session": 15, "conversations_usd_per_day": 8}
+        assert counted(each, pool="conversation", session="s1") == of_talks
+        assert (each.last(), each.last("conversation")) == ((2, 3), (8, 8))
     store = open_store()
     store.narrowest(run_token(), LIMITS)
-    assert store.spent("r2") == UsageTotals(
-        requests=1,
-        usd=2,
-        input_tokens=10,
-        output_tokens=20,
-        cache_read_tokens=3,
-        cache_written_tokens=4,
-    )
+    read = {"input_tokens": 10, "cache_read_tokens": 3, "cache_written_tokens": 4}
+    assert store.spent("r2") == UsageTotals(requests=1, usd=2, output_tokens=20, **read)
     assert (store.spent("r2").prompt, store.spent("nothing")) == (17, UsageTotals())
     for later, last in (
         (timedelta(minutes=2), (0, 3)),
@@ -236,6 +224,20 @@ def test_what_is_older_than_a_year_and_a_bit_goes(open_store, note):
     assert open_store().report(NOW, 1000, LIMITS, may_cost=True).total.usd == 2
 
 
+def test_no_one_else_reads_the_file_and_a_run_s_sum_waits_for_no_one(open_store, note, path):
+    store = open_store()
+    note(store, usage(1))
+    assert path.stat().st_mode & 0o077 == 0
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    assert store.spent("r1").usd == 1
+    other.close()
+    store.database.close()
+    with pytest.raises(StorageFailedError):
+        note(store, usage())
+    assert store.spent("r1") == UsageTotals()
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
@@ -254,25 +256,6 @@ def test_a_garbled_file_is_set_aside_and_said(open_store, note, path, spoil):
     assert "set aside as usage.db.garbled-" in later.database.problem
     assert len(list(path.parent.glob("usage.db.garbled-*"))) == 1
     assert open_store().last() == (3, 3)
-
-
-def test_no_one_else_may_read_it_and_it_says_when_it_is_closed(open_store, note, path):
-    store = open_store()
-    note(store, usage())
-    assert path.stat().st_mode & 0o077 == 0
-    store.database.close()
-    with pytest.raises(StorageFailedError):
-        note(store, usage())
-    assert store.spent("r1") == UsageTotals()
-
-
-def test_a_run_s_sum_is_known_while_the_file_makes_others_wait(open_store, note, path):
-    store = open_store()
-    note(store, usage(1))
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    assert store.spent("r1").usd == 1
-    other.close()
 
 
 OLDER_TABLES = """
@@ -313,18 +296,17 @@ def test_rows_of_an_earlier_version_still_count(open_store, path):
     assert store.database.problem is None
 
 
-def test_a_clock_that_jumps_ahead_and_back_empties_no_window_and_deletes_no_row(
-    open_store, note, tmp_path
+def test_a_clock_that_jumps_ahead_and_back_empties_no_window(
+    open_store, tmp_path
 ):
     real, ahead = [100.0], [0.0]
 
+    def look():
+        wall = NOW.timestamp() + real[0] + ahead[0]
+        return ClockReading(boot="a", uptime=real[0], wall=wall)
+
     def reopen():
-        clock = ElapsedClock(
-            tmp_path / "clock.json",
-            lambda: ClockReading(
-                boot="a", uptime=real[0], wall=NOW.timestamp() + real[0] + ahead[0]
-            ),
-        )
+        clock = ElapsedClock(tmp_path / "clock.json", look)
         clock.keep()
         return open_store(clock.now)
 
@@ -339,19 +321,16 @@ def test_a_clock_that_jumps_ahead_and_back_empties_no_window_and_deletes_no_row(
     assert store.last() == (0, 0)
 
 
-@given(
-    st.lists(
-        st.one_of(
-            st.tuples(st.just("spend"), st.floats(0, 1)),
-            st.tuples(st.just("pass"), st.floats(0, 30 * 3600)),
-            st.tuples(
-                st.just("jump"), st.sampled_from([25 * 3600.0, -25 * 3600.0, 400 * 86_400.0])
-            ),
-            st.tuples(st.just("kill"), st.floats(0, 3600)),
-        ),
-        max_size=60,
-    )
+JUMPS = st.sampled_from([25 * 3600.0, -25 * 3600.0, 400 * 86_400.0])
+STEPS = st.one_of(
+    st.tuples(st.just("spend"), st.floats(0, 1)),
+    st.tuples(st.just("pass"), st.floats(0, 30 * 3600)),
+    st.tuples(st.just("jump"), JUMPS),
+    st.tuples(st.just("kill"), st.floats(0, 3600)),
 )
+
+
+@given(st.lists(STEPS, max_size=60))
 def test_no_real_day_sees_more_than_its_limit_whatever_the_clock_does(steps):
     """The rule without its file: a limit of 1 in a day of elapsed time, on a machine whose wall
     clock jumps.
@@ -371,9 +350,8 @@ def test_no_real_day_sees_more_than_its_limit_whatever_the_clock_does(steps):
         if what == "spend" and spent + amount <= limit:
             rows.append((mark.elapsed, amount, real))
     for _, _, start in rows:
-        assert (
-            sum(usd for _, usd, at in rows if start <= at < start + 86_400 - 1e-3) <= limit + 1e-6
-        )
+        of_a_day = [usd for _, usd, at in rows if start <= at < start + 86_400 - 1e-3]
+        assert sum(of_a_day) <= limit + 1e-6
 
 
 HAIKU = "claude-haiku-4-5-20251001"
@@ -436,7 +414,5 @@ def test_it_says_which_setting_it_is_and_where_to_look(budget, setting):
         ("qwen3:70b", "qwen3:8b", False),
     ],
 )
-def test_a_setting_names_a_model_by_its_name_without_its_date_or_by_its_family(
-    asked, setting, is_same
-):
+def test_a_setting_names_a_model_without_its_date_or_by_its_family(asked, setting, is_same):
     assert is_same_model(asked, setting) is is_same
