@@ -10,18 +10,21 @@ from parachuted.errors import AgentUnavailableError
 
 class EngineStream:
     def __init__(self):
-        near, self.stream = socket.socketpair()
+        self.near, self.stream = socket.socketpair()
         self.stream.settimeout(0)
         self.removed = self.stopped = 0
+        self.exit_code = lambda: (3, False)
         self.container = Container(
             "c1",
-            exit_code=lambda: (3, False),
+            exit_code=self.ask,
             remove=self.remove,
             stop=self.stop,
             read=lambda _place, _archive: None,
             tells_its_end=True,
         )
-        self.near = near
+
+    def ask(self):
+        return self.exit_code()
 
     def remove(self):
         self.removed += 1
@@ -95,9 +98,10 @@ async def test_a_program_says_itself_how_it_ended_and_the_container_goes_on(far,
 @pytest.mark.parametrize("printed", [b"\0", b"\0\0x", b"\x00abc 0\n"])
 async def test_a_nul_of_the_programs_own_does_not_hide_its_end(far, printed):
     far.say(1, printed)
-    far.say(1, b"\x004 0\n")
+    far.say(1, b"\x004 1\n")
 
     assert await asyncio.wait_for(far.container.wait(), 30) == 4
+    assert "more memory than its sandbox has" in far.container.problem
 
 
 async def test_output_after_a_nul_is_not_waited_for_and_counts_as_no_good_end(far):
@@ -105,13 +109,6 @@ async def test_output_after_a_nul_is_not_waited_for_and_counts_as_no_good_end(fa
 
     assert await far.container.stdout.read() == b""
     assert await far.container.wait() == 137
-
-
-async def test_one_that_lacked_memory_says_so(far):
-    far.say(1, b"\x00137 1\n")
-
-    assert await far.container.wait() == 137
-    assert "more memory than its sandbox has" in far.container.problem
 
 
 async def test_it_is_stopped_by_its_first_process_and_removed_later(far):
@@ -154,7 +151,7 @@ async def test_a_writer_waits_while_no_one_reads(far):
     await asyncio.wait_for(writing, 30)
 
 
-async def test_its_end_is_that_of_one_killed_when_it_is_removed_while_the_engine_is_asked(far):
+async def test_its_end_is_that_of_one_killed_when_it_is_removed_meanwhile(far):
     asked, is_removed = threading.Event(), threading.Event()
 
     def exit_code():
@@ -162,7 +159,7 @@ async def test_its_end_is_that_of_one_killed_when_it_is_removed_while_the_engine
         is_removed.wait(30)
         raise AgentUnavailableError("No such container")
 
-    far.container._exit_code = exit_code
+    far.exit_code = exit_code
     waiting = asyncio.get_running_loop().create_task(far.container.wait())
     far.stream.close()
     assert await asyncio.to_thread(asked.wait, 30)
@@ -176,7 +173,7 @@ async def test_an_engine_that_does_not_tell_its_end_is_reported(far):
     def exit_code():
         raise AgentUnavailableError("the engine is gone")
 
-    far.container._exit_code = exit_code
+    far.exit_code = exit_code
     far.stream.close()
 
     with pytest.raises(AgentUnavailableError, match="the engine is gone"):

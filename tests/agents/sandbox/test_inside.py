@@ -14,19 +14,16 @@ from parachuted.agents.sandbox.inside import main, relay
 SOURCE = Path(subject.__file__).read_text()
 
 
-def ended(tmp_path, *command, data=b"", mark="abc\n"):
-    (tmp_path / "mark").write_text(mark.strip())
-    instructions = {"command": command, "mark": str(tmp_path / "mark"), "relay": None}
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", SOURCE, json.dumps(instructions)],
-        input=b"\n" + data,
-        capture_output=True,
-        env={"A": "b", "PATH": os.environ["PATH"]},
-        cwd=tmp_path,
-        timeout=30,
-        check=False,
-    )
-    return done.stdout, done.stderr, done.returncode
+@pytest.fixture
+def instructed(tmp_path):
+    """A command line that runs a command by our instructions."""
+    (tmp_path / "mark").write_text("abc")
+
+    def line(*command):
+        instructions = {"command": command, "mark": str(tmp_path / "mark"), "relay": None}
+        return [sys.executable, "-I", "-S", "-c", SOURCE, json.dumps(instructions)]
+
+    return line
 
 
 @pytest.mark.parametrize(
@@ -39,21 +36,22 @@ def ended(tmp_path, *command, data=b"", mark="abc\n"):
         (("sh", "-c", "(sleep 0.1; exit 9) & exit 3"), b"abc\n", b"", 3),
     ],
 )
-def test_it_prints_the_mark_and_ends_with_its_program(tmp_path, command, out, complaint, code):
-    printed, said, ended_with = ended(tmp_path, *command, data=b"input")
-    printed, _, last = printed.partition(b"\0")
+def test_it_prints_the_mark_and_ends_with_its_program(
+    tmp_path, instructed, command, out, complaint, code
+):
+    env = {"A": "b", "PATH": os.environ["PATH"]}
+    given = {"input": b"\ninput", "env": env, "cwd": tmp_path, "timeout": 30}
+    done = subprocess.run(instructed(*command), capture_output=True, check=False, **given)
+    printed, _, last = done.stdout.partition(b"\0")
 
-    assert (printed, ended_with) == (out, code)
+    assert (printed, done.returncode) == (out, code)
     assert last.split()[0] == str(code).encode()
-    assert complaint in said
+    assert complaint in done.stderr
 
 
-def test_a_program_that_made_their_output_non_blocking_does_not_cut_off_its_end(tmp_path):
-    (tmp_path / "mark").write_text("abc")
-    program = [sys.executable, "-c", "import os; os.set_blocking(1, False)"]
-    instructions = {"command": program, "mark": str(tmp_path / "mark"), "relay": None}
+def test_a_program_that_made_its_output_non_blocking_cuts_off_no_end(instructed):
     reading, writing = os.pipe()
-    command = [sys.executable, "-I", "-S", "-c", SOURCE, json.dumps(instructions)]
+    command = instructed(sys.executable, "-c", "import os; os.set_blocking(1, False)")
     subprocess.run(command, input=b"\n", stdout=writing, timeout=30, check=True)
 
     assert os.get_blocking(writing)

@@ -4,6 +4,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from parachuted.agents.sandbox.proxy import Proxy, ProxyLimits, open_proxy
+from tests.agents.conftest import until
 from tests.agents.sandbox.conftest import spec_of
 
 PUBLIC = "93.184.216.34"
@@ -64,31 +65,31 @@ async def proxy(world, tmp_path, network=("example.org",), **how):
         yield made
 
 
-async def ask(tmp_path, request):
-    reader, writer = await asyncio.open_unix_connection(str(tmp_path / "proxy.sock"))
-    try:
-        writer.write(request)
-        async with asyncio.timeout(30):
-            return (await reader.read()).decode()
-    finally:
-        writer.close()
-
-
 @asynccontextmanager
-async def tunnel(tmp_path, target="example.org:443"):
+async def connection(tmp_path):
     reader, writer = await asyncio.open_unix_connection(str(tmp_path / "proxy.sock"))
-    writer.write(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
     try:
-        assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
         yield reader, writer
     finally:
         writer.close()
 
 
+async def ask(tmp_path, request=b"CONNECT example.org:443 HTTP/1.1\r\n\r\n"):
+    async with connection(tmp_path) as (reader, writer), asyncio.timeout(30):
+        writer.write(request)
+        return (await reader.read()).decode()
+
+
+@asynccontextmanager
+async def tunnel(tmp_path, target="example.org:443"):
+    async with connection(tmp_path) as (reader, writer):
+        writer.write(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
+        assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
+        yield reader, writer
+
+
 async def ended(proxy):
-    async with asyncio.timeout(30):
-        while proxy._open:
-            await asyncio.sleep(0.01)
+    await until(lambda: not proxy._open, 30)
 
 
 async def test_a_tunnel_to_a_host_on_the_list_carries_bytes_both_ways(world, tmp_path):
@@ -141,14 +142,11 @@ async def test_whatever_else_is_asked_reaches_nothing(world, tmp_path, request_l
     assert world.asked == []
 
 
-@pytest.mark.parametrize(
-    "addresses", [["127.0.0.1"], [PUBLIC, "10.0.0.1"], ["::ffff:10.0.0.1"], ["169.254.169.254"], []]
-)
 async def test_a_name_that_leads_inside_is_refused(world, tmp_path, addresses):
     world.names["example.org"] = [addresses]
 
     async with proxy(world, tmp_path):
-        answer = await ask(tmp_path, b"CONNECT example.org:443 HTTP/1.1\r\n\r\n")
+        answer = await ask(tmp_path)
 
     assert answer.startswith("HTTP/1.1 403")
     assert "which is not on the internet" in answer
@@ -164,7 +162,7 @@ async def test_a_name_that_changes_its_address_after_the_check_gains_nothing(wor
     async with proxy(world, tmp_path):
         async with tunnel(tmp_path):
             assert (world.asked, world.connected) == (["example.org"], [(PUBLIC, 443)])
-        assert "127.0.0.1" in await ask(tmp_path, b"CONNECT example.org:443 HTTP/1.1\r\n\r\n")
+        assert "127.0.0.1" in await ask(tmp_path)
 
     assert world.connected == [(PUBLIC, 443)]
 
@@ -176,12 +174,10 @@ async def test_a_public_address_that_is_this_machines_own_is_refused(world, tmp_
         return reader, writer
 
     async with proxy(world, tmp_path, connect=connect):
-        assert "this machine itself" in await ask(
-            tmp_path, b"CONNECT example.org:443 HTTP/1.1\r\n\r\n"
-        )
+        assert "this machine itself" in await ask(tmp_path)
 
 
-async def test_who_has_the_last_word_is_asked_each_time_with_what_the_list_objects(world, tmp_path):
+async def test_who_has_the_last_word_is_asked_each_time_with_the_lists_objection(world, tmp_path):
     asked = []
 
     async def decide(host, port, objection):
@@ -192,15 +188,10 @@ async def test_who_has_the_last_word_is_asked_each_time_with_what_the_list_objec
         for host in ("example.org", "other.example"):
             async with tunnel(tmp_path, f"{host}:443"):
                 pass
-        assert "has read text of strangers" in await ask(
-            tmp_path, b"CONNECT example.org:443 HTTP/1.1\r\n\r\n"
-        )
+        assert "has read text of strangers" in await ask(tmp_path)
 
-    assert asked == [
-        ("example.org", 443, True),
-        ("other.example", 443, False),
-        ("example.org", 443, True),
-    ]
+    first, second = ("example.org", 443, True), ("other.example", 443, False)
+    assert asked == [first, second, first]
 
 
 async def test_connections_bytes_and_silence_are_bounded(world, tmp_path):
@@ -208,7 +199,7 @@ async def test_connections_bytes_and_silence_are_bounded(world, tmp_path):
 
     async with proxy(world, tmp_path, limits=limits) as made:
         async with tunnel(tmp_path):
-            assert "503" in await ask(tmp_path, b"CONNECT example.org:443 HTTP/1.1\r\n\r\n")
+            assert "503" in await ask(tmp_path)
         await ended(made)
         assert await ask(tmp_path, b"CONNECT exam") == ""
         await ended(made)
@@ -222,14 +213,7 @@ async def test_connections_bytes_and_silence_are_bounded(world, tmp_path):
             assert await asyncio.wait_for(reader.read(), 30) == b""
 
 
-async def test_a_cut_ends_all_connections_at_once(world, tmp_path):
-    async with proxy(world, tmp_path) as made, tunnel(tmp_path) as (reader, _):
-        assert made.cut() == 1
-        assert await asyncio.wait_for(reader.read(), 30) == b""
-    assert not (tmp_path / "proxy.sock").exists()
-
-
-async def test_a_cut_may_leave_the_answer_that_has_started_to_come(world, tmp_path):
+async def test_a_cut_ends_all_connections_and_may_leave_an_answer_that_comes(world, tmp_path):
     async with (
         proxy(world, tmp_path) as made,
         tunnel(tmp_path) as (asking, out),
@@ -244,6 +228,10 @@ async def test_a_cut_may_leave_the_answer_that_has_started_to_come(world, tmp_pa
         assert await asyncio.wait_for(asking.read(), 30) == b""
         await ended(made)
         assert made.cut() == 0
+        async with tunnel(tmp_path) as (reader, _):
+            assert made.cut() == 1
+            assert await asyncio.wait_for(reader.read(), 30) == b""
+    assert not (tmp_path / "proxy.sock").exists()
 
 
 async def test_a_box_with_a_network_reaches_what_is_listed_and_nothing_else(world, sandboxes):

@@ -1,8 +1,6 @@
 import asyncio
 import os
 import stat
-import subprocess
-import sys
 import threading
 import time
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -16,18 +14,14 @@ from parachuted.agents.job import RunFolder
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.agents.sandbox.options import packaged_text
 from parachuted.errors import AgentFailedError, AgentUnavailableError
-from tests.agents.sandbox.conftest import DEADLINE_S, boxed, files_in, fill, spec_of
-from tests.engine import containers
+from tests.agents.conftest import until
+from tests.agents.sandbox.conftest import DEADLINE_S, boxed, files_in, fill, made_by, spec_of
 
 
-def of(sandboxes):
-    return f"org.parachuted.daemon={sandboxes._owner.daemon}"
-
-
-async def echo(sandboxes, line, **how):
-    async with boxed(sandboxes, "sh", "-c", line, **how) as at_work:
-        await at_work.container.end_input()
-        return (await at_work.container.stdout.read()).decode()
+@asynccontextmanager
+async def sh(sandboxes, folder, line, **how):
+    async with sandboxes.open(spec_of(folder, "sh", "-c", line, **how)) as container:
+        yield container
 
 
 @asynccontextmanager
@@ -39,18 +33,14 @@ async def failing(sandboxes, *command):
             raise AgentFailedError
 
 
-async def until(condition, seconds=30):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.02)
+def away(tmp_path, label="a", host=None):
+    """Sandboxes whose engine is not there."""
+    env = {"DOCKER_HOST": host or f"unix://{tmp_path}/none"}
+    return Sandboxes(folder=tmp_path / "boxes", env=env, label=label)
 
 
 async def test_without_an_engine_it_says_what_to_install(tmp_path):
-    sandboxes = Sandboxes(
-        folder=tmp_path / "boxes", env={"DOCKER_HOST": f"unix://{tmp_path}/none"}, label="a"
-    )
-
+    sandboxes = away(tmp_path)
     status = await sandboxes.status()
 
     assert (status.available, status.engine, status.image) == (False, None, None)
@@ -62,25 +52,20 @@ async def test_without_an_engine_it_says_what_to_install(tmp_path):
 
 
 async def test_what_was_left_is_swept_again_once_there_is_an_engine(tmp_path, engine):
-    folder = tmp_path / "boxes"
-    (folder / "abc").mkdir(parents=True)
-    (folder / "abc/notes.tar").write_text("x")
-    without = Sandboxes(
-        folder=folder, env={"DOCKER_HOST": f"unix://{tmp_path}/none"}, label=uuid4().hex
-    )
+    left, without = tmp_path / "boxes/abc", away(tmp_path, uuid4().hex)
+    left.mkdir(parents=True)
+    (left / "notes.tar").write_text("x")
 
     assert await without.sweep() == 0
-    assert list((folder / "abc").iterdir()) == []
+    assert list(left.iterdir()) == []
     assert without.has_left_something()
-    with_one = Sandboxes(folder=folder, env=engine, label=uuid4().hex)
+    with_one = Sandboxes(folder=tmp_path / "boxes", env=engine, label=uuid4().hex)
     await with_one.sweep()
     await with_one.close()
     assert not with_one.has_left_something()
 
 
-async def test_a_run_that_begins_while_what_was_left_is_swept_keeps_its_container(
-    sandboxes, monkeypatch
-):
+async def test_a_run_that_begins_during_a_sweep_keeps_its_container(sandboxes, monkeypatch):
     loop, started = asyncio.get_running_loop(), AsyncExitStack()
     (sandboxes._folder / "left").mkdir(parents=True)
     engine = await sandboxes._connected()
@@ -104,24 +89,32 @@ async def test_a_run_that_begins_while_what_was_left_is_swept_keeps_its_containe
     await started.aclose()
 
 
-async def test_what_is_filled_in_is_seen_and_what_is_made_is_found(sandboxes, run):
-    line = "cat '/vault/a note.md' ~/kept; echo new > /vault/made.md; rm '/vault/a note.md'"
+async def test_what_is_filled_in_is_seen_and_what_is_made_is_in_the_next_one(sandboxes):
+    first = (
+        "cat '/vault/a note.md' ~/kept; echo new > made.md; mkdir .git; echo x > .git/x; "
+        "rm '/vault/a note.md'"
+    )
     async with sandboxes.prepare() as folder:
         home = folder.path / "home.tar"
-        fill(folder.notes, sandboxes.user, **{"a note.md": "hello", "deep/b.md": "b"})
+        notes = {"a note.md": "hello", "b.md": "b", "deep/x": "c"}
+        fill(folder.notes, sandboxes.user, **notes)
         fill(home, sandboxes.user, kept="from before")
-        async with sandboxes.open(spec_of(folder, "sh", "-c", line, home=home)) as container:
+        async with sh(sandboxes, folder, first, home=home) as container:
             assert await container.stdout.read() == b"hellofrom before"
             assert await container.wait() == 0
-        assert files_in(folder.returned) == {"made.md": "new\n", "deep/b.md": "b"}
+        assert files_in(folder.returned) == {"b.md": "b", "deep/x": "c", "made.md": "new\n"}
+        async with sh(sandboxes, folder, "ls -A; cat */x .git/x") as container:
+            printed = await container.stdout.read()
+        assert printed.split() == b".git b.md deep made.md cx".split()
+        assert files_in(folder.returned) == {"b.md": "b", "deep/x": "c", "made.md": "new\n"}
 
     assert not folder.path.exists()
 
 
-async def test_a_program_that_is_still_at_work_is_stopped_and_its_files_come_back(sandboxes):
+async def test_a_program_still_at_work_is_stopped_and_its_files_come_back(sandboxes):
     async with sandboxes.prepare() as folder:
         line = "echo done > /vault/a.md; echo made; while :; do :; done"
-        async with sandboxes.open(spec_of(folder, "sh", "-c", line)) as container:
+        async with sh(sandboxes, folder, line) as container:
             assert await container.stdout.readline() == b"made\n"
         assert files_in(folder.returned) == {"a.md": "done\n"}
 
@@ -129,39 +122,17 @@ async def test_a_program_that_is_still_at_work_is_stopped_and_its_files_come_bac
 async def test_what_runs_on_when_the_program_has_ended_changes_no_file(sandboxes):
     line = "echo 1 > /vault/a.md; (sleep 0.3; echo 2 > /vault/a.md) & exit 4"
     async with sandboxes.prepare() as folder:
-        async with sandboxes.open(spec_of(folder, "sh", "-c", line)) as container:
+        async with sh(sandboxes, folder, line) as container:
             assert await container.wait() == 4
             await asyncio.sleep(0.6)
         assert files_in(folder.returned) == {"a.md": "1\n"}
 
 
-async def test_what_a_run_left_is_there_in_its_next_container(sandboxes):
-    lines = ("echo new > made.md; mkdir .git; echo x > .git/x; rm a.md", "ls -A; cat */x .git/x")
+async def test_no_program_ends_the_first_process_or_hides_its_own_end(sandboxes):
+    many = "for n in $(seq 70); do (sleep 0.01 &) ; sleep 0.02; done"  # ends that it sees
+    line = f"kill -INT 1; {many}; printf '\\0'; echo last > a.md; exit 4"
     async with sandboxes.prepare() as folder:
-        fill(folder.notes, sandboxes.user, **{"a.md": "a", "b.md": "b", "deep/x": "c"})
-        printed = []
-        for line in lines:
-            async with sandboxes.open(spec_of(folder, "sh", "-c", line)) as container:
-                printed.append(await container.stdout.read())
-        assert printed[1].split() == b".git b.md deep made.md cx".split()
-        assert files_in(folder.returned) == {"b.md": "b", "deep/x": "c", "made.md": "new\n"}
-
-
-@pytest.mark.parametrize(
-    "act",
-    [
-        "kill -INT 1",
-        "for n in $(seq 70); do (sleep 0.01 &) ; sleep 0.02; done",  # ends that the first one sees
-        "printf '\\0'",
-    ],
-)
-async def test_no_program_ends_the_first_process_or_hides_its_own_end(sandboxes, act):
-    async with sandboxes.prepare() as folder:
-        line = f"{act}; echo last > a.md; exit 4"
-        async with (
-            asyncio.timeout(DEADLINE_S),
-            sandboxes.open(spec_of(folder, "sh", "-c", line)) as container,
-        ):
+        async with asyncio.timeout(DEADLINE_S), sh(sandboxes, folder, line) as container:
             await container.end_input()
             assert await container.wait() == 4
         assert files_in(folder.returned) == {"a.md": "last\n"}
@@ -182,14 +153,13 @@ async def test_a_container_that_ends_while_it_is_filled_is_an_error_in_words(
 async def test_what_cannot_be_written_is_not_read_back(sandboxes):
     async with sandboxes.prepare() as folder:
         fill(folder.notes, None, **{"a.md": "a"})
-        line = "cat a.md; echo b > a.md; echo b > b.md"
-        spec = spec_of(folder, "sh", "-c", line, is_writable=False)
-        async with sandboxes.open(spec) as container:
-            assert await container.stdout.read() == b"a"
+        line = "cat a.md; echo b > a.md; echo b > b.md; cat *"
+        async with sh(sandboxes, folder, line, is_writable=False) as container:
+            assert await container.stdout.read() == b"aa"
         assert not folder.returned.exists()
 
 
-async def test_a_container_that_is_gone_is_an_error_and_not_a_vault_without_notes(sandboxes):
+async def test_a_container_that_is_gone_is_an_error_and_not_an_empty_vault(sandboxes):
     engine = await sandboxes._connected()
 
     async def killed_at_work(folder):
@@ -216,7 +186,7 @@ async def test_more_than_is_taken_is_refused_in_words(sandboxes):
     line = "for n in 1 2 3 4 5; do truncate -s 250M /vault/$n.md; done"
     async with sandboxes.prepare() as folder:
         with pytest.raises(AgentUnavailableError, match="left more than 1024 MB, so none of it"):
-            async with sandboxes.open(spec_of(folder, "sh", "-c", line)) as container:
+            async with sh(sandboxes, folder, line) as container:
                 assert await container.wait() == 0
 
 
@@ -231,19 +201,17 @@ async def test_megabytes_pass_unharmed(sandboxes):
 
 
 async def test_a_kill_ends_all_that_runs_in_it_and_leaves_nothing(sandboxes, engine):
-    line = (
-        "trap '' TERM INT HUP; (setsid sh -c 'while :; do :; done' &) ; echo started; while :; "
-        "do sleep 1; done"
-    )
+    busy = "(setsid sh -c 'while :; do :; done' &)"
+    line = f"trap '' TERM INT HUP; {busy} ; echo started; while :; do sleep 1; done"
     async with failing(sandboxes, "sh", "-c", line) as at_work:
         assert await at_work.container.stdout.readline() == b"started\n"
-        assert at_work.container.id[:12] in containers(engine, of=of(sandboxes))
+        assert at_work.container.id[:12] in made_by(sandboxes, engine)
         started = time.monotonic()
 
         await at_work.container.kill()
 
         assert time.monotonic() - started < 20
-        assert at_work.container.id[:12] not in containers(engine, of=of(sandboxes))
+        assert made_by(sandboxes, engine) == []
         assert await at_work.container.stdout.read() == b""
         assert await at_work.container.wait() == 137
         with pytest.raises(BrokenPipeError):
@@ -258,35 +226,20 @@ async def test_a_run_that_is_cancelled_leaves_no_container_and_no_folder(sandbox
             entered.set()
             await asyncio.Event().wait()
 
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(work())
-        await entered.wait()
-        task.cancel()
-
-    await sandboxes.close()
-    assert containers(engine, of=of(sandboxes)) == []
-    assert list(sandboxes._folder.iterdir()) == []
-
-
-async def test_a_run_that_is_cancelled_while_its_container_starts_leaves_none_either(
-    sandboxes, engine
-):
-    async def work():
-        async with boxed(sandboxes, "cat"):
-            pass
-
-    for wait_s in (0.0, 0.05, 0.15):
-        async with asyncio.TaskGroup() as group:
+    for wait in (lambda: asyncio.sleep(0), lambda: asyncio.sleep(0.1), entered.wait):
+        entered.clear()
+        async with asyncio.TaskGroup() as group:  # while it starts too
             task = group.create_task(work())
-            await asyncio.sleep(wait_s)
+            await wait()
             task.cancel()
 
+    assert entered.is_set()
     await sandboxes.close()
-    assert containers(engine, of=of(sandboxes)) == []
+    assert made_by(sandboxes, engine) == []
     assert list(sandboxes._folder.iterdir()) == []
 
 
-async def test_a_run_that_is_cancelled_again_while_its_container_starts_leaves_none_either(
+async def test_a_run_that_is_cancelled_twice_while_it_starts_leaves_none_either(
     sandboxes, engine, monkeypatch
 ):
     used = await sandboxes._connected()
@@ -311,28 +264,20 @@ async def test_a_run_that_is_cancelled_again_while_its_container_starts_leaves_n
     await asyncio.wait([task])
     may_go_on.set()
 
-    await until(lambda: containers(engine, of=of(sandboxes)) == [])
+    await until(lambda: made_by(sandboxes, engine) == [], 30)
 
 
-async def test_an_engine_that_was_away_is_found_again(engine, sandboxes, run):
-    await run("true")
-    sandboxes._engine._client.api.base_url = "http+docker://nowhere"
-    sandboxes._engine._client.api.mount(
-        "http+docker://", sandboxes._engine._client.api.get_adapter("http://")
-    )
+async def test_no_run_finds_anything_of_the_one_before(sandboxes, run):
+    await run("echo secret | tee /vault/a ~/b /tmp/c /dev/shm/d; (sleep 100 &)")
+    # an engine that was away meanwhile is found again
+    client = sandboxes._engine._client.api
+    client.base_url = "http+docker://nowhere"
+    client.mount("http+docker://", client.get_adapter("http://"))
 
-    assert (await run("echo hello")).out == "hello\n"
+    found = await run("ls -A /vault ~ /tmp /dev/shm /run; cat /proc/[0-9]*/comm")
 
-
-async def test_no_run_finds_anything_of_the_one_before(sandboxes):
-    await echo(sandboxes, "echo secret | tee /vault/a ~/b /tmp/c /dev/shm/d; (sleep 100 &)")
-
-    found = await echo(sandboxes, "ls -A /vault ~ /tmp /dev/shm /run; cat /proc/[0-9]*/comm")
-
-    assert [line for line in found.split("\n") if line and not line.endswith(":")] == [
-        "python3",
-        "sh",
-    ]
+    lines = [line for line in found.out.split("\n") if line and not line.endswith(":")]
+    assert set(lines) == {"python3", "sh"}
 
 
 async def test_only_a_folder_that_was_prepared_is_ever_mounted(sandboxes, tmp_path):
@@ -352,42 +297,38 @@ async def test_the_folder_of_a_run_is_this_users_alone(sandboxes):
 async def test_containers_that_a_killed_daemon_left_are_swept_and_no_one_elses(
     tmp_path, engine, sandboxes
 ):
-    labels = [uuid4().hex, uuid4().hex]
-    lost = Sandboxes(folder=tmp_path / "boxes2", env=engine, label=labels[0])
-    theirs = Sandboxes(folder=tmp_path / "boxes3", env=engine, label=labels[1])
-    leaving = [failing(which, "cat") for which in (lost, theirs)]
+    ours, others = (
+        Sandboxes(folder=tmp_path / name, env=engine, label=uuid4().hex) for name in ("a", "b")
+    )
+    leaving = [failing(which, "cat") for which in (ours, others)]
     runs = [await one.__aenter__() for one in leaving]
     (runs[0].folder.path / "left").write_text("x")
-    again = Sandboxes(folder=tmp_path / "boxes2", env=engine, label=labels[0])
+    again = Sandboxes(folder=tmp_path / "a", env=engine, label=ours._owner.daemon)
 
     assert await again.sweep() == 1
 
-    assert containers(engine, of=f"org.parachuted.daemon={labels[0]}") == []
-    assert len(containers(engine, of=f"org.parachuted.daemon={labels[1]}")) == 1
-    assert list((tmp_path / "boxes2").iterdir()) == []
+    assert made_by(ours, engine) == []
+    assert len(made_by(others, engine)) == 1
+    assert list((tmp_path / "a").iterdir()) == []
     for one in leaving:
         await one.__aexit__(None, None, None)
-    assert containers(engine, of=f"org.parachuted.daemon={labels[1]}") == []
+    assert made_by(others, engine) == []
 
 
-async def test_a_build_of_the_image_tells_how_it_goes(sandboxes):
-    assert [line async for line in sandboxes.build(offline=True)][
-        -1
-    ] == "made parachute-sandbox:host"
+async def test_a_build_of_the_image_tells_how_it_goes_and_why_it_fails(sandboxes):
+    said = [line async for line in sandboxes.build(offline=True)]
+    assert said[-1] == "made parachute-sandbox:host"
+    engine = await sandboxes._connected()
+    with pytest.raises(AgentUnavailableError, match="the image was not built"):
+        await asyncio.to_thread(list, engine.build("FROM parachute-sandbox:host\nRUN false\n"))
 
 
-def test_the_image_that_is_built_has_what_the_daemon_needs_in_it_and_no_root():
+def test_the_image_that_is_built_has_what_the_daemon_needs_and_no_root():
     text = packaged_text("Dockerfile")
 
     assert text.startswith("#")
     assert "python3" in text  # the first process is one
     assert text.index("USER agent") > text.index("useradd")
-
-
-async def test_a_build_that_fails_says_why(sandboxes):
-    engine = await sandboxes._connected()
-    with pytest.raises(AgentUnavailableError, match="the image was not built"):
-        await asyncio.to_thread(list, engine.build("FROM parachute-sandbox:host\nRUN false\n"))
 
 
 async def test_an_engine_that_mounts_other_folders_is_found_out(sandboxes, engine):
@@ -398,20 +339,12 @@ async def test_an_engine_that_mounts_other_folders_is_found_out(sandboxes, engin
             async with sandboxes.open(spec_of(folder, "cat")):
                 pass
 
-    assert containers(engine, of=of(sandboxes)) == []
+    assert made_by(sandboxes, engine) == []
 
 
 async def test_whether_there_is_an_engine_with_our_image_is_seen_quickly(sandboxes, tmp_path):
-    nowhere = (f"unix://{tmp_path}/none", "tcp://127.0.0.1:1")
-    for host in nowhere:
-        away = Sandboxes(folder=tmp_path, env={"DOCKER_HOST": host}, label="away")
-        assert await away.probe_engine() == {"available": False, "image_exists": False}
+    for host in (f"unix://{tmp_path}/none", "tcp://127.0.0.1:1"):
+        found = await away(tmp_path, host=host).probe_engine()
+        assert found == {"available": False, "image_exists": False}
 
     assert await sandboxes.probe_engine() == {"available": True, "image_exists": True}
-
-
-def test_looking_loads_no_library_of_the_engine():
-    code = "import sys, parachuted.agents.sandbox.sandboxes; print('docker' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert done.stdout == "False\n"
