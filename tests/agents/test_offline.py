@@ -22,10 +22,7 @@ OWN, HOUSE = "AGENTS.md", "P/house/AGENTS.md"
 ROOT = "# My vault\n\n> All of it.\n\n## Facts\n- mine\n\n## History\n"
 GARDEN = "# Garden\n\n> Something to eat\n\n## Current Focus\n- Sow beans\n"
 CHANGE = ChangedNote(
-    path="P/garden/AGENTS.md",
-    kind="modified",
-    title="Garden",
-    news=("Current Focus: Sow beans",),
+    path="P/garden/AGENTS.md", kind="modified", title="Garden", news=("Current Focus: Sow beans",)
 )
 
 

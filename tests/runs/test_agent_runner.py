@@ -170,9 +170,7 @@ async def test_what_can_work_without_a_container_does_and_says_what_it_lacks(
         assert "out of its reach" in backend.jobs[-1].system_prompt
 
 
-async def test_some_begin_only_when_a_person_asks_by_name_or_says_yes(
-    module_rig: ModuleRig,
-):
+async def test_some_begin_only_when_a_person_asks_by_name_or_says_yes(module_rig: ModuleRig):
     permissions = PermissionRequests(module_rig.bus, module_rig.clock, 5)
     runs = module_rig.agents(ScriptedBackend([say("ok")]), permissions=permissions).runner
     with pytest.raises(ActRefusedError, match="begins only when a person asks for it by name"):
@@ -199,9 +197,7 @@ async def _outcome(runs: AgentRunner, one: RunRequest) -> str:
 
 @pytest.mark.parametrize("is_ended", [False, True])
 async def test_a_session_remembers_that_a_run_of_it_read_a_stranger(
-    module_rig: ModuleRig,
-    *,
-    is_ended: bool,
+    module_rig: ModuleRig, *, is_ended: bool
 ):
     async def script(job: Job) -> list[Block]:
         if not is_ended:
@@ -333,9 +329,7 @@ async def test_what_a_module_answers_that_no_one_trusts_marks_the_run(module_rig
         assert (await parts.runner.run(order(calls=("mail_read",)))).outcome == outcome
 
 
-async def test_an_agent_with_listed_interfaces_calls_their_providers_alone(
-    module_rig: ModuleRig,
-):
+async def test_an_agent_with_listed_interfaces_calls_their_providers_alone(module_rig: ModuleRig):
     tools = [(name, tool(f"{name}_do")) for name in ("brain", "mail")]
     backend = ScriptedBackend([say("ok")])
     standing = {

@@ -16,11 +16,7 @@ import pytest
 from parachuted.access.strangers import Strangers
 from parachuted.agents.calling import call_tool
 from parachuted.agents.job import Job, RunResult, Step
-from parachuted.errors import (
-    AgentFailedError,
-    AgentUnavailableError,
-    StorageFailedError,
-)
+from parachuted.errors import AgentFailedError, AgentUnavailableError, StorageFailedError
 from parachuted.runs import curator as curator_module
 from parachuted.runs import run
 from parachuted.testing import Block, ScriptedBackend, say, use

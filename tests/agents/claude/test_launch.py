@@ -9,11 +9,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.agents.backends import ClaudeSettings
-from parachuted.agents.claude.launch import (
-    find_cli,
-    make_container_environment,
-    make_environment,
-)
+from parachuted.agents.claude.launch import find_cli, make_container_environment, make_environment
 from parachuted.agents.credentials import Credential
 from parachuted.agents.gateway.gateway import Endpoint
 from parachuted.errors import AgentUnavailableError

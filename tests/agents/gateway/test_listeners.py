@@ -23,10 +23,7 @@ async def answer(_request: web.BaseRequest) -> web.Response:
 
 async def get(url: str, socket: Path | None = None) -> str:
     connector = None if socket is None else aiohttp.UnixConnector(str(socket))
-    async with (
-        aiohttp.ClientSession(connector=connector) as session,
-        session.get(url) as response,
-    ):
+    async with aiohttp.ClientSession(connector=connector) as session, session.get(url) as response:
         return f"{response.status} {await response.text()}"
 
 

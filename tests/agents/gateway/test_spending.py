@@ -42,11 +42,7 @@ class Model:
         read, answered = len(json.dumps(request.body["messages"])), request.body["max_tokens"]
         tokens = Tokens(cache_write_5m=read, output=answered)
         self.made += cost_of(request.body["model"], tokens, may_cost=True)
-        usage = {
-            "input_tokens": 0,
-            "cache_creation_input_tokens": read,
-            "output_tokens": answered,
-        }
+        usage = {"input_tokens": 0, "cache_creation_input_tokens": read, "output_tokens": answered}
         return Reply(blocks=(say(self._answer),), usage=usage)
 
     def late(self, request: RecordedRequest) -> Delay:

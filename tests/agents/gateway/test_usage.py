@@ -296,9 +296,7 @@ def test_rows_of_an_earlier_version_still_count(open_store, path):
     assert store.database.problem is None
 
 
-def test_a_clock_that_jumps_ahead_and_back_empties_no_window(
-    open_store, tmp_path
-):
+def test_a_clock_that_jumps_ahead_and_back_empties_no_window(open_store, tmp_path):
     real, ahead = [100.0], [0.0]
 
     def look():

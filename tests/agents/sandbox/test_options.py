@@ -5,11 +5,7 @@ import pytest
 
 from parachuted.access.agent_config import SandboxConfig
 from parachuted.agents.job import RunFolder
-from parachuted.agents.sandbox.options import (
-    ContainerOwner,
-    Image,
-    container_options,
-)
+from parachuted.agents.sandbox.options import ContainerOwner, Image, container_options
 from tests.agents.sandbox.conftest import CLI, spec_of
 
 IMAGE = Image(name="an-image", kind="built")
