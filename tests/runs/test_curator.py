@@ -141,17 +141,6 @@ async def test_an_agent_that_changes_nothing_ends_unchanged_with_its_reason(
     assert not curator_rig.reviews.has("w.md")
 
 
-async def test_a_run_with_nothing_left_to_review_asks_no_one(tmp_path: Path):
-    curator_rig = await study_with(tmp_path, update())
-    curator_rig.begin("w")
-    await curator_rig.save("a", A)
-    put_back(curator_rig)
-    outcome = await curator_rig.run("w")
-
-    assert (outcome.result, outcome.reason) == ("unchanged", "nothing was left to review")
-    assert curator_rig.backend.jobs == []
-
-
 async def test_what_changes_during_the_run_is_left_for_the_next(tmp_path: Path):
     async def script(curator_rig: CuratorRig, _job: Job) -> list[Block]:
         if len(curator_rig.backend.jobs) == 1:

@@ -100,7 +100,7 @@ async def test_a_limited_caller_moves_and_rewrites_what_it_may_itself(module_rig
     assert module_rig.text("Daily/b.md") == "# B\n\n[[Daily/x|the a]]\n"
 
 
-async def test_no_move_makes_a_note_watch_more_than_the_module_may_read(module_rig, daily):
+async def test_no_move_makes_a_note_watch_more_than_the_module_may_read(module_rig):
     """A pattern that begins with ./ means another folder elsewhere, and a text that is no note
     watches nothing.
     """

@@ -86,7 +86,8 @@ async def test_a_run_whose_cause_a_person_has_taken_back_meanwhile_asks_no_agent
     await curator_rig.save("a", A)
 
     assert not curator_rig.reviews.has("w.md")
-    assert (await curator_rig.run("w")).reason == "nothing was left to review"
+    outcome = await curator_rig.run("w")
+    assert (outcome.result, outcome.reason) == ("unchanged", "nothing was left to review")
     assert curator_rig.backend.jobs == []
 
 

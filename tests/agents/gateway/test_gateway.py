@@ -252,11 +252,7 @@ async def test_in_the_middle_of_its_work_an_agent_may_try_again_itself(gateway_r
     assert [answer.headers.get("x-should-retry") for answer in answers] == [None] * 3
 
 
-async def test_while_what_it_costs_cannot_be_written_down_the_model_is_not_asked(
-    make_gateway_rig, api
-):
-    gateway_rig = make_gateway_rig(api.url)
-
+async def test_while_what_it_costs_cannot_be_written_down_the_model_is_not_asked(gateway_rig, api):
     def lose_the_table(_request: RecordedRequest) -> Reply:
         gateway_rig.usage_store.database.rows("DROP TABLE usage")
         return costing(1)

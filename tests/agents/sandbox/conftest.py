@@ -43,13 +43,12 @@ def spec_of(
     is_writable: bool = True,
     network: Network = "none",
     env: Mapping[str, str] | None = None,
-    cli: Path = CLI,
     home: Path | None = None,
 ) -> SandboxSpec:
     access = "rw" if is_writable else "ro"
     config = replace(config or SandboxConfig(), workspace_access=access)
     box = RunSandbox(config=config, folder=folder, network=network)
-    return SandboxSpec(sandbox=box, command=command, env=env or {}, cli=cli, home=home)
+    return SandboxSpec(sandbox=box, command=command, env=env or {}, cli=CLI, home=home)
 
 
 def fill(archive: Path, owner: tuple[int, int] | None, **files: str) -> None:
