@@ -85,14 +85,9 @@ WIDE = AgentConfig(paths=["Brain/**", "Daily/**"], capabilities=["read", "write"
     ("override", "expected"),
     [
         (None, ["rw", "rw", "rw", ""]),
-        ({}, ["rw", "rw", "rw", ""]),
         ({"capabilities": ["read"]}, ["r", "r", "r", ""]),
-        ({"capabilities": []}, ["", "", "", ""]),
-        ({"paths": ["Brain/p/"]}, ["", "rw", "", ""]),
         ({"paths": []}, ["", "", "", ""]),
         ({"paths": ["Private/**", "Daily/**"]}, ["", "", "rw", ""]),
-        ({"sandbox": {"workspace_access": "ro"}}, ["r", "r", "r", ""]),
-        ({"sandbox": {"workspace_access": "none"}}, ["", "", "", ""]),
         ({"sandbox": {"workspace_access": "rw", "allowed_paths": ["Daily/"]}}, ["", "", "rw", ""]),
     ],
 )
@@ -116,10 +111,7 @@ async def test_an_override_of_what_an_agent_has_not_gives_it_nothing_more(plans)
     assert (config.allow_user_skills, config.allow_workspace_skills) == (False, False)
 
 
-@pytest.mark.parametrize(
-    "override",
-    ["text", {"paths": "Brain"}, {"paths": ["../x"]}, {"capabilities": ["root"]}, {"patsh": ["x"]}],
-)
+@pytest.mark.parametrize("override", ["text", {"paths": ["../x"]}, {"patsh": ["x"]}])
 async def test_a_mistake_in_an_override_lets_the_agent_do_nothing(plans, override):
     with pytest.raises(ActRefusedError, match=r"modules\.yaml"):
         await plans.request(WIDE, override)
@@ -128,7 +120,6 @@ async def test_a_mistake_in_an_override_lets_the_agent_do_nothing(plans, overrid
 @pytest.mark.parametrize(
     ("override", "left"),
     [
-        (None, (("git", "npm"), ("api.telegram.org",))),
         ({"paths": ["Brain/p/"]}, (("git", "npm"), ("api.telegram.org",))),
         ({"bash": ["git", "sh"], "network": "true"}, (("git",), ("api.telegram.org",))),
         ({"bash": "false", "network": "false"}, (False, "none")),
