@@ -174,7 +174,7 @@ async def test_a_container_that_is_gone_is_an_error_and_not_an_empty_vault(sandb
 
 
 async def test_the_kernel_bounds_what_an_agent_puts_into_its_folders(run):
-    line = "n=0; while fallocate -l 200M $n; do n=$((n+1)); done; echo $n; ls /vault"
+    line = "n=0; while fallocate -l 200M $n; do n=$((n+1)); done; echo $n; ls /vault; rm /vault/*"
 
     ended = await run(line, config=SandboxConfig(memory="2g"))
 
