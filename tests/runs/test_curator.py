@@ -245,58 +245,40 @@ async def test_an_agent_that_fails_leaves_the_difference_open_and_no_task(
     assert curator_rig.queue.all() == []
 
 
-async def write_half(job: Job) -> None:
-    await call_tool(job.tools, "update_context", update(content="- half").input)
-
-
-async def unavailable(_rig: CuratorRig, _job: Job) -> list[Block]:
-    raise AgentUnavailableError("no login")
-
-
-async def unavailable_after_a_write(_rig: CuratorRig, job: Job) -> list[Block]:
-    await write_half(job)
-    raise AgentUnavailableError("gone")
-
-
-async def stopped_by_a_person(curator_rig: CuratorRig, job: Job) -> list[Block]:
-    await write_half(job)
-    assert curator_rig.text("w") != W
-    assert [(one.agent, one.entry) for one in curator_rig.at_work.all()] == [("curator", "bubble")]
-    curator_rig.at_work.end("you stopped all agents")
-    await asyncio.Event().wait()
-    return []
-
-
-async def refused_by_the_disk(_rig: CuratorRig, job: Job) -> list[Block]:
-    await write_half(job)
-    return [say("I could not write.")]
-
-
-async def given_up_since_the_disk_refuses(_rig: CuratorRig, job: Job) -> list[Block]:
-    await write_half(job)
-    raise AgentFailedError("update_context: no space left on device")
-
-
 @pytest.mark.parametrize(
-    ("script", "reason"),
+    ("writes", "then", "reason"),
     [
-        (unavailable, "no login"),
-        (unavailable_after_a_write, "gone"),
-        (stopped_by_a_person, "you stopped all agents"),
-        (refused_by_the_disk, "no space left"),
-        (given_up_since_the_disk_refuses, "no space left"),
+        (False, AgentUnavailableError("no login"), "no login"),
+        (True, AgentUnavailableError("gone"), "gone"),
+        (True, None, "you stopped all agents"),
+        (True, [say("I could not write.")], "no space left"),
+        (True, AgentFailedError("update_context: no space left on device"), "no space left"),
     ],
+    ids=["unavailable", "later unavailable", "stopped", "a full disk", "given up as it is full"],
 )
 async def test_a_run_that_cannot_end_is_taken_back_and_done_again_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: Script, reason: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: object, then: object, reason: str
 ):
+    async def script(curator_rig: CuratorRig, job: Job) -> list[Block]:
+        if writes:
+            await call_tool(job.tools, "update_context", update(content="- half").input)
+        if isinstance(then, Exception):
+            raise then
+        if then is None:
+            assert curator_rig.text("w") != W
+            (one,) = curator_rig.at_work.all()
+            assert (one.agent, one.entry) == ("curator", "bubble")
+            curator_rig.at_work.end(reason)
+            await asyncio.Event().wait()
+        return then
+
     def refuse(*_given: object, **_named: object) -> None:
         raise FULL
 
     curator_rig = await study_of(tmp_path, script)
     before = curator_rig.reviews.of("w.md")
     with monkeypatch.context() as disk:
-        if "disk" in script.__name__:
+        if "space" in reason:
             disk.setattr(curator_rig.store, "edit", refuse)
         with pytest.raises(AgentUnavailableError, match=reason):
             await curator_rig.run("w")
