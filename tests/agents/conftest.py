@@ -1,5 +1,5 @@
-"""What the tests of agents share: a job with tools, the two backends that can be scripted, and a
-look at what still runs.
+"""What the tests of agents share: a job with tools, the real CLI before a scripted model, and a look
+at what still runs.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +31,7 @@ from parachuted.agents.job import (
 from parachuted.agents.sandbox.sandboxes import Sandboxes
 from parachuted.errors import AgentFailedError
 from parachuted.processes.heavy import load_heavy
-from parachuted.testing import Block, Delay, Reply, ScriptedBackend, ScriptedMessages, say
+from parachuted.testing import ScriptedMessages
 
 HAIKU = "claude-haiku-4-5-20251001"
 TEXT = {"type": "string"}
@@ -215,37 +215,3 @@ async def claude(tmp_path: Path) -> AsyncIterator[Claude]:
     env = {**os.environ, "A_SECRET": "of the daemon"}
     async with open_claude(tmp_path / "agents", env) as it:
         yield it
-
-
-@pytest.fixture(params=["claude", "scripted"])
-async def scripted(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> AsyncIterator[Callable[..., Backend]]:
-    """Makes a backend that takes the given turns; a number is a wait in seconds."""
-    if request.param == "scripted":
-
-        def make_scripted(*turns: Sequence[Block] | float, cost_usd: float = 0.0) -> Backend:
-            async def script(_job: Job) -> Sequence[Block]:
-                for turn in turns:
-                    if isinstance(turn, float):
-                        await asyncio.sleep(turn)
-                return [block for turn in turns if not isinstance(turn, float) for block in turn]
-
-            return ScriptedBackend(script, cost_usd=cost_usd)
-
-        yield make_scripted
-        return
-    async with open_claude(tmp_path / "agents") as it:
-
-        def make_claude(*turns: Sequence[Block] | float, cost_usd: float = 0.0) -> Backend:
-            usage = {"input_tokens": round(cost_usd * 1e6), "output_tokens": 0}
-            for turn in turns:
-                it.api.add(
-                    Delay(seconds=turn, then=[say("late")])
-                    if isinstance(turn, float)
-                    else Reply(blocks=tuple(turn), usage=usage)
-                )
-            it.api.add([say("that is all")])
-            return it.backend
-
-        yield make_claude

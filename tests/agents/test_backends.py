@@ -14,11 +14,10 @@ import pytest
 from parachuted.agents.backends import ClaudeSettings, choose_backend, make_backend
 from parachuted.agents.choice import choose_agent
 from parachuted.agents.credentials import Credential
-from parachuted.agents.job import RunResult, TextStep, ToolCallStep
 from parachuted.agents.offline import OfflineBackend
 from parachuted.config import load_settings
 from parachuted.home_files.vault_state import state_folder
-from parachuted.testing import say, use
+from parachuted.testing import ScriptedBackend, say, use
 
 KEY = Credential(kind="api_key", where="from the environment variable ANTHROPIC_API_KEY")
 HERE = "http://localhost:1"
@@ -110,64 +109,28 @@ print([name for name in ("claude_agent_sdk", "mcp", "jsonschema", "docker", "aio
     assert done.stdout == "[]\n"
 
 
-async def test_what_is_said_called_and_finished_comes_in_order(scripted, job, run, agent_rig):
-    backend = scripted(
-        [say("let me look"), use("read_context", file_path="a.md")],
-        [use("read_context", file_path=7), use("rm", path="/")],
-    )
-    outcome = await run(backend, job())
-
-    assert outcome.error is None
-    assert outcome.steps[0] == TextStep(text="let me look")
-    calls = outcome.all(ToolCallStep)
-    assert [(call.tool, call.result.is_error) for call in calls] == [
-        ("read_context", False),
-        ("read_context", True),
-        ("rm", True),
-    ]
-    assert calls[0].result.text == "read_context did it"
-    assert "7 is not of type 'string'" in calls[1].result.text
-    assert agent_rig.calls == [("read_context", {"file_path": "a.md"})]
-    assert isinstance(outcome.account.session_id, str)
-    assert outcome.all(RunResult) == [outcome.account]
+READS = [use("read_context", file_path="a.md")]
 
 
 async def test_a_run_is_ended_after_its_turns_and_its_account_comes_first(
-    scripted, job, run, agent_rig
+    claude, job, run, agent_rig
 ):
-    outcome = await run(scripted(*[[use("read_context", file_path="a.md")]] * 4), job(max_turns=2))
+    claude.api.add(*[READS] * 4)
+    outcome = await run(claude.backend, job(max_turns=2))
 
     assert "after 2 turns" in str(outcome.error)
     assert outcome.account.turns == 2
     assert len(agent_rig.calls) == 2
 
 
-# That the CLI is ended by its money, its time and its reader is shown in claude/test_backend.py.
+@pytest.mark.parametrize(
+    ("limits", "says"), [({"max_turns": 2}, "after 2 turns"), ({"max_cost_usd": 0.15}, "$0.15")]
+)
+async def test_a_scripted_run_gives_its_account_before_it_fails(job, run, limits, says):
+    outcome = await run(ScriptedBackend(READS * 4, cost_usd=0.2), job(**limits))
 
-
-@pytest.mark.parametrize("scripted", ["scripted"], indirect=True)
-async def test_a_run_is_ended_when_its_money_is_spent_after_its_account(scripted, job, run):
-    turns = [[use("read_context", file_path=path)] for path in ("a.md", "b.md")]
-    outcome = await run(scripted(*turns, cost_usd=0.2), job(max_cost_usd=0.15))
-
-    assert "$0.15" in str(outcome.error)
+    assert says in str(outcome.error)
     assert outcome.account.cost_usd >= 0.2
-
-
-@pytest.mark.parametrize("scripted", ["scripted"], indirect=True)
-async def test_a_run_is_ended_when_its_time_is_up_or_with_the_task_that_reads_it(
-    scripted, job, run
-):
-    outcome = await run(scripted(20.0), job(timeout_s=0.1))
-
-    assert "ran out of time" in str(outcome.error)
-    assert outcome.seconds < 15
-    async with asyncio.timeout(30):
-        task = asyncio.get_running_loop().create_task(run(scripted(20.0), job()))
-        await asyncio.sleep(0.1)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
 
 
 async def test_runs_that_begin_at_once_share_one_backend_and_do_not_meet(claude, job, run):

@@ -16,7 +16,7 @@ import pytest
 from parachuted.agents.backends import make_backend
 from parachuted.agents.gateway.gateway import Gateway
 from parachuted.agents.gateway.usage import UsageStore
-from parachuted.agents.job import TextStep, ToolCallStep, ToolResult
+from parachuted.agents.job import RunResult, TextStep, ToolCallStep, ToolResult
 from parachuted.errors import AgentFailedError, AgentStoppedError, AgentUnavailableError
 from parachuted.testing import ApiRefusal, Delay, Reply, ToolUse, say, use
 from tests.agents.conftest import until
@@ -58,20 +58,29 @@ async def test_hostile_calls_get_a_clear_error_and_do_nothing(
         ToolUse(name="Write", input={"file_path": str(marker), "content": "x"}),
         ToolUse(name="mcp__other__read_context", input={"file_path": "a.md"}),
         ToolUse(name="mcp__curator__read_context", input=["a.md"]),
+        use("rm", path="/"),
         use("read_context"),
         use("read_context", file_path={"a": 1}),
         use("read_context", file_path="a.md", also=1),
         use("update_context", file_path="a.md", section="Facts", content="x" * 1_000_000),
     ]
-    claude.api.add(hostile, [say("done")])
+    allowed = [say("let me look"), use("read_context", file_path="a.md")]
+    claude.api.add(allowed, hostile, [say("done")])
     outcome = await run(claude.backend, job())
 
-    calls = outcome.all(ToolCallStep)
+    read, *calls = outcome.all(ToolCallStep)
     assert [call.result.is_error for call in calls] == [True] * len(hostile)
     assert all(call.result.text for call in calls)
+    assert "is not of type 'string'" in calls[-3].result.text
     assert "longer than" in calls[-1].result.text
-    assert (agent_rig.calls, marker.exists()) == ([], False)
+    assert not marker.exists()
+    # what is said, called and finished comes in order
     assert outcome.error is None
+    assert outcome.steps[:2] == [TextStep(text="let me look"), read]
+    assert read.result == ToolResult(text="read_context did it")
+    assert agent_rig.calls == [("read_context", {"file_path": "a.md"})]
+    assert outcome.all(RunResult) == [outcome.account]
+    assert isinstance(outcome.account.session_id, str)
 
 
 async def test_the_model_is_not_asked_again_once_the_jobs_end_is_said(claude, job, run, agent_rig):
