@@ -1,5 +1,5 @@
-"""What the tests of agents share: a job with tools, the real CLI before a scripted model, and a look
-at what still runs.
+"""What the tests of agents share: a job with tools, the real CLI before a scripted model, and a
+look at what still runs.
 """
 
 from __future__ import annotations

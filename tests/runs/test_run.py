@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -13,19 +12,16 @@ from parachuted.access.strangers import Taint
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.agents.calling import call_tool
 from parachuted.agents.job import Backend, TextStep, Tool, ToolCallStep, ToolResult
-from parachuted.events import Bus, Event
 from parachuted.history.run_account import RunAccount, RunAccounts
 from parachuted.keys import NOWHERE
 from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.runs.run import Run, RunParts
 from parachuted.runs.run_guard import RunGuard, RunGuards
-from parachuted.state import open_state
 from parachuted.tasks import Causes, RunOutcome
 from parachuted.testing import ScriptedBackend, say, use
-from parachuted.vault import Author, ObjectStore, Store, VaultRoot, WriteJournal
-from tests.modules.module_rig import MemoryAudit
+from parachuted.vault import Author
+from tests.modules.module_rig import MemoryAudit, ModuleRig
 from tests.runs.task_rig import JOB, NOON, make_audit, make_task
 
 TASK = make_task()
@@ -74,26 +70,19 @@ class SmallRun(Run):
 
 
 class RunRig:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.events: list[Event] = []
-        self.audit = MemoryAudit()
-        self.history = WriteJournal(folder / "history.db")
-        self.objects = ObjectStore(folder / "objects")
-        self.state = open_state(folder / "state.journal")
-        self.bus, self.active_runs = Bus(lambda: NOON), ActiveRuns()
-        self.bus.subscribe(self.events.append)
+    def __init__(self, module_rig: ModuleRig) -> None:
+        self.module_rig, self.active_runs = module_rig, ActiveRuns()
+        self.events = module_rig.events
         self.run = self.run_with(ScriptedBackend())
 
     def run_with(self, backend: Backend) -> SmallRun:
-        root = VaultRoot(self.folder)
-        store = Store(root, self.objects, self.history, lambda: NOON)
+        rig = self.module_rig
         parts = RunParts(
             backend=backend,
-            accounts=RunAccounts(self.history, self.objects, Causes(self.state)),
+            accounts=RunAccounts(rig.history, rig.objects, Causes(rig.state)),
             active_runs=self.active_runs,
-            vaults=GrantedVaults(store, None, None, self.audit),
-            hooks=RunHooks(store, self.bus),
+            vaults=rig.vaults,
+            hooks=RunHooks(rig.store, rig.bus),
             guards=RunGuards(),
         )
         return SmallRun(parts)
@@ -104,18 +93,14 @@ class RunRig:
     def ends(self) -> list[tuple[str, str | None]]:
         return [
             (event.target_endpoint, event.error)
-            for event in self.audit.events
+            for event in self.module_rig.audit.events
             if event.event_type == "agent_end"
         ]
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Iterator[RunRig]:
-    rig = RunRig(tmp_path)
-    yield rig
-    rig.history.close()
-    rig.objects.close()
-    rig.state.close()
+def rig(module_rig: ModuleRig) -> RunRig:
+    return RunRig(module_rig)
 
 
 async def test_a_run_that_ends_is_closed_audited_and_published_once(rig: RunRig):

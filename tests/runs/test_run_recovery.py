@@ -7,40 +7,34 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.agents.calling import call_tool
 from parachuted.agents.job import Job
 from parachuted.history.run_account import save
 from parachuted.runs.task_reviews import in_pieces
-from parachuted.testing import Block, ScriptedBackend, use
+from parachuted.testing import Block, ScriptedBackend
 from tests.bubbling.reconciler_rig import watching
+from tests.runs.test_curator import A, W, ask, study_with, update
 from tests.tools.curator_rig import CuratorRig
-
-A = "# A\n\n## Facts\n\n- one\n"
-B = A.replace("one", "two")
-W = watching("a.md", text="# W\n\n## Facts\n\n- old\n")
-NEW = use("update_context", file_path="w.md", section="Facts", content="- new")
 
 
 async def cut_short(folder: Path) -> CuratorRig:
     """A run whose agent wrote something, and whose daemon was gone before the agent had ended."""
     written = asyncio.Event()
-    curator_rig = CuratorRig(folder=folder)
-    curator_rig.begin_with(a=A, w=W, v=watching("w.md"))
-    await curator_rig.save("a", B)
+    curator_rig = await study_with(folder, v=watching("w.md"))
 
     async def script(job: Job) -> list[Block]:
-        await job.tools[2].call({"file_path": "w.md", "section": "Facts", "content": "- half"})
+        await call_tool(job.tools, "update_context", update(content="- half").input)
         written.set()
         await asyncio.Event().wait()
         return []
 
-    curator_rig.backend = ScriptedBackend(script)
-    curator_rig.curator = curator_rig.curator_with(curator_rig.backend)
+    ask(curator_rig, ScriptedBackend(script))
     running = asyncio.get_running_loop().create_task(curator_rig.run("w"), name="run")
     await written.wait()
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    curator_rig.backend = ScriptedBackend([NEW])
+    curator_rig.backend = ScriptedBackend([update()])
     return curator_rig
 
 
@@ -105,9 +99,7 @@ async def test_a_run_whose_end_is_known_is_not_done_again(tmp_path: Path, outcom
 
 
 async def test_a_run_that_never_got_to_be_recorded_is_done_again(tmp_path: Path):
-    curator_rig = CuratorRig(folder=tmp_path, backend=ScriptedBackend([NEW]))
-    curator_rig.begin_with(a=A, w=W)
-    await curator_rig.save("a", B)
+    curator_rig = await study_with(tmp_path, update())
     curator_rig.begin("w")
     restart(curator_rig)
 
