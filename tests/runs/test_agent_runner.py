@@ -145,6 +145,14 @@ async def test_work_in_a_container_is_checked_in_or_dropped_when_it_is_stopped(
     ]
 
 
+@pytest.mark.parametrize(
+    ("config", "wanted"),
+    [
+        ({"bash": True}, "a shell"),
+        ({"bash": ["git"], "network": ["a.example"]}, "a shell and the network"),
+        ({"network": True, "capabilities": ["WebFetch", "read"]}, "the network"),
+    ],
+)
 async def test_what_needs_a_container_is_refused_with_what_to_install_for_one(
     module_rig: ModuleRig, config: dict[str, object], wanted: str, tmp_path: Path
 ):

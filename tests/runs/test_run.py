@@ -12,6 +12,7 @@ from parachuted.access.strangers import Taint
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.agents.calling import call_tool
 from parachuted.agents.job import Backend, TextStep, Tool, ToolCallStep, ToolResult
+from parachuted.errors import AgentFailedError, AgentStoppedError
 from parachuted.history.run_account import RunAccount, RunAccounts
 from parachuted.keys import NOWHERE
 from parachuted.runs.agent_hooks import RunHooks
@@ -116,6 +117,14 @@ async def test_a_run_that_ends_is_closed_audited_and_published_once(rig: RunRig)
     assert (len(rig.run.closed), rig.events) == (1, [event])
 
 
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (AgentFailedError("no credit"), "no credit"),
+        (AgentStoppedError("you stopped it"), "you stopped it"),
+        (RuntimeError("bug"), "it broke"),
+    ],
+)
 async def test_a_run_that_fails_is_closed_with_its_reason_and_raises_its_error(
     rig: RunRig, error: Exception, reason: str
 ):

@@ -179,6 +179,9 @@ async def test_of_more_than_two_conversations_the_oldest_is_closed(talk):
     assert talk.processes() == processes[1] | processes[2]
 
 
+@pytest.mark.parametrize(
+    "settings", [{"idle_s": 0.1}, {"available_memory": lambda: 1 << 20}], ids=["old", "memory"]
+)
 async def test_one_that_is_idle_for_long_or_while_memory_is_short_is_closed(talk, settings):
     talk.claude.backend = make_backend("claude", replace(talk.claude.settings, **settings))
 

@@ -106,6 +106,15 @@ async def test_what_a_run_takes_is_counted_from_the_answers_and_written_down(gat
     assert report.sessions[0].session == "session-9"
 
 
+@pytest.mark.parametrize(
+    ("limits", "parts", "says"),
+    [
+        ({}, {"max_cost_usd": 0.9}, "agent.max_cost_usd"),
+        ({"usd_per_cause": 0.9}, {}, "budget.usd_per_cause"),
+        ({"usd_per_hour": 0.9}, {}, "budget.usd_per_hour"),
+        ({"usd_per_day": 0.9}, {}, "budget.usd_per_day"),
+    ],
+)
 async def test_at_a_limit_the_model_is_not_asked_and_the_agent_learns_why(
     make_gateway_rig, api, limits, parts, says
 ):

@@ -142,6 +142,9 @@ async def test_whatever_else_is_asked_reaches_nothing(world, tmp_path, request_l
     assert world.asked == []
 
 
+@pytest.mark.parametrize(
+    "addresses", [["127.0.0.1"], [PUBLIC, "10.0.0.1"], ["::ffff:10.0.0.1"], ["169.254.169.254"], []]
+)
 async def test_a_name_that_leads_inside_is_refused(world, tmp_path, addresses):
     world.names["example.org"] = [addresses]
 
