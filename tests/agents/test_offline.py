@@ -127,7 +127,7 @@ async def test_a_change_is_reported_in_the_digest_and_in_the_history(reported_no
     assert reported_notes.notes == after
 
 
-async def test_what_the_digest_does_not_show_is_history_and_nothing_new_unsaid(
+async def test_what_the_digest_does_not_show_is_history_and_no_news_no_write(
     reported_notes, offline
 ):
     await offline(CHANGE)

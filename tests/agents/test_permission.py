@@ -95,7 +95,7 @@ async def test_a_wish_is_reported_to_all_and_once_means_once():
         desk.permissions.answer(str(second.data["id"]), "once")
 
 
-async def test_after_one_unanswered_question_the_next_run_may_ask_this_one_not():
+async def test_after_an_unanswered_question_only_the_next_run_may_ask():
     desk = ScriptedPerson(None, None, "once", wait_s=0.02)
 
     assert [await desk.ask(), await desk.ask(MAKE)] == [False, False]

@@ -277,7 +277,7 @@ def heard(idle_s: float) -> tuple[SessionEvents, asyncio.Queue]:
     return SessionEvents(bus, lambda: NOON, idle_s), events
 
 
-async def test_a_session_ends_once_nothing_is_said_for_long_not_during_a_turn():
+async def test_a_session_ends_once_when_nothing_is_said_and_not_in_a_turn():
     sessions, events = heard(0.01)
     sessions.ended_turn("s1", "r1", NOON)
     assert sessions.start_of("s1") is None

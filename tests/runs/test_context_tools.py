@@ -360,7 +360,7 @@ async def test_no_text_makes_history_shorter_or_moves_a_heading(
     assert note.values == {"watch": ["a"]}
 
 
-async def test_who_reads_a_strangers_text_is_marked_and_writes_none_to_trust(stranger: ContextRig):
+async def test_who_reads_a_strangers_text_is_marked_and_writes_marked_text(stranger: ContextRig):
     assert not stranger.taint
     await update(stranger, "Facts", "- mine")
     assert "origin:" not in stranger.text(G)

@@ -25,7 +25,7 @@ OVERLOADED = ApiRefusal(status=529, kind="overloaded_error", message="Overloaded
 
 
 def refusal(status: int, **more: str) -> ApiRefusal:
-    """Whoever gets it need not wait before it tries again."""
+    """After it an agent tries again at once."""
     return ApiRefusal(status=status, headers={"retry-after-ms": "1"}, **more)
 
 
@@ -225,7 +225,7 @@ async def test_an_answer_cut_off_is_asked_for_again_and_a_long_result_arrives(
     assert lorem in told.replace("\\n", "\n")
 
 
-async def test_neither_a_tool_that_hangs_nor_a_busy_reader_keeps_it_for_longer(
+async def test_no_hanging_tool_and_no_busy_reader_keeps_it_past_its_time(
     claude, job, run, agent_rig
 ):
     async def hang(_arguments):
@@ -247,7 +247,7 @@ async def test_neither_a_tool_that_hangs_nor_a_busy_reader_keeps_it_for_longer(
     assert account.cost_usd == claude.gateway.usage_store.spent("run-2").usd > 0
 
 
-async def test_closing_the_backend_or_cancelling_the_run_ends_a_process_apart(
+async def test_a_process_apart_ends_with_its_backend_or_when_it_is_cancelled(
     claude, job, run, monkeypatch
 ):
     for name in ("A_SECRET", "a.key-of: the daemon", "CLAUDE_CODE_OAUTH_TOKEN"):

@@ -38,7 +38,7 @@ async def test_every_other_tool_is_denied(gate, name):
     assert answer["hookSpecificOutput"]["permissionDecision"] == "deny"
 
 
-async def test_the_jobs_tools_pass_and_what_is_too_long_stays_from_the_sdk(gate):
+async def test_the_jobs_tools_pass_and_what_is_too_long_is_kept_from_the_sdk(gate):
     assert await gate(OURS) == {}
     answer = await gate(OURS, file_path=["x" * 600_000])
     assert "longer than" in answer["hookSpecificOutput"]["permissionDecisionReason"]

@@ -60,7 +60,7 @@ def test_a_transcript_goes_into_the_next_container_and_old_ones_go(folders):
     assert (folders.kept / f"{ID}.jsonl").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_session_of_this_machine_goes_on_in_a_container_not_vice_versa(folders):
+def test_a_session_of_this_machine_goes_on_in_a_container_and_not_back(folders):
     assert not folders.sessions.bring_in(ID, folders.archive, (1, 1))  # it is not known yet
     assert not folders.archive.exists()
     folder = folders.host / ".claude" / "projects" / "-somewhere"

@@ -48,7 +48,7 @@ def test_what_was_put_in_is_its_owners_and_comes_back_as_it_was(tmp_path: Path):
     assert len({member.name for member in members}) == len(members)
 
 
-def test_what_is_only_to_be_read_is_roots_and_looks_never_compressed(tmp_path: Path):
+def test_what_is_only_to_be_read_is_roots_and_never_looks_compressed(tmp_path: Path):
     archive = tmp_path / "outside.tar"
     with closing(ArchiveWriter(archive, None)) as writer:
         writer.add("BZh notes.md", b"a")
