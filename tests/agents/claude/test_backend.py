@@ -252,10 +252,10 @@ async def test_a_process_apart_ends_with_its_backend_or_when_it_is_cancelled(
 ):
     for name in ("A_SECRET", "a.key-of: the daemon", "CLAUDE_CODE_OAUTH_TOKEN"):
         monkeypatch.setenv(name, "sk-ant-of-the-daemon")
-    claude.api.add(*[Delay(seconds=30, then=[say("late")])] * 2)
+    claude.api.add(*[Delay(seconds=60, then=[say("late")])] * 2)
     for number, end in enumerate((asyncio.Task.cancel, None), 1):
         task = asyncio.get_running_loop().create_task(run(claude.backend, job()))
-        await until(lambda number=number: len(claude.api.asked) == number, 30)
+        await until(lambda number=number: len(claude.api.asked) == number)
         processes = [Path(f"/proc/{pid}") for pid in claude.left_over()]
         environs = [(process / "environ").read_bytes() for process in processes]
         commands = [(process / "cmdline").read_bytes() for process in processes]
