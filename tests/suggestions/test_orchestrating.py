@@ -9,7 +9,7 @@ from parachuted.access.strangers import Taint
 from parachuted.agents.calling import call_tool
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.suggestions.orchestrating import Orchestrator
-from tests.suggestions.rig import SuggestionRig
+from tests.suggestions.suggestion_rig import SuggestionRig
 
 
 def chief(

@@ -9,7 +9,7 @@ import pytest
 from parachuted.access.strangers import Taint
 from parachuted.agents.calling import call_tool
 from parachuted.suggestions import SuggestingRun, suggestion_tool
-from tests.suggestions.rig import SuggestionRig
+from tests.suggestions.suggestion_rig import SuggestionRig
 
 
 def tool(rig: SuggestionRig, **more):
