@@ -9,29 +9,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from parachuted.cli.client import ask, quoted
-from parachuted.cli.commands import Columns, Json, argument, flag, group, verb
-from parachuted.cli.show import count, escape, say, say_lines, say_table, when
+from parachuted.cli.commands import Columns, Command, Json, Steps, verb
+from parachuted.cli.show import count, escape, say, say_each, say_lines, say_table, when
 from parachuted.errors import ParachuteError
 from parachuted.texts import visible
 from parachuted.texts.visible import fact, one_line, quoted_lines
 
 _LONGEST_S = 6 * 60 * 60.0  # the daemon ends a run by its own limits, long before
-_MOST = 2_000  # characters of a stranger's on one line
+_MOST, _MOST_SHOWN = 2_000, 10_000  # characters of a stranger's on one line
 _LOOK_S = 3.0  # each look is a line of the audit
 _WANTS = {"bash": "run", "network": "reach", "trusted": "begin as"}
-_SESSION = argument("--session", metavar="ID", help="continue an earlier conversation")
+_SESSION = "--session ID  continue an earlier conversation"
+_ID = "id  as `parachute permissions list` names it"
+_ROWS = 8
+_WINDOWS = {"5h": "the five hours", "7d": "the week"}
 
-
-AGENTS = group(
+AGENTS = Command(
     "agents",
     "what agents may do",
     "All agents, what each may do, and which of them a stranger's text could misuse.",
 )
 
 
-@verb("agents list", "all agents", "GET /api/agents")
-def agents_list(answer: Json, _options: Namespace) -> None:
+@verb("agents list", "all agents")
+def agents_list(_options: Namespace) -> Steps:
     """List the agents, and whether each can run here."""
+    answer = yield ask("GET /api/agents")
     columns: Columns = {
         "AGENT": "name",
         "SHELL": lambda agent: shell_of(agent) if agent["permissions"] else "-",
@@ -46,24 +49,17 @@ def agents_list(answer: Json, _options: Namespace) -> None:
             say(f"{label:8} {agent['name']}: {agent['problem']}")
 
 
-@verb(
-    "agents audit",
-    "which are exposed",
-    "GET /api/agents/audit",
-    fails=lambda answer: answer["exposed"],
-)
-def agents_audit(answer: Json, _options: Namespace) -> None:
+@verb("agents audit", "which are exposed")
+def agents_audit(_options: Namespace) -> Steps:
     """Say of each agent whether it has private data, strangers' text and a way out at once.
     Exits with 1 when one has.
     """
+    answer = ask("GET /api/agents/audit")
+    yield answer, answer["exposed"]
     for agent in answer["agents"]:
         say(f"{'EXPOSED' if agent['exposed'] else 'ok':8} {agent['agent']}")
-        for name, words in (
-            ("private", "sees"),
-            ("untrusted", "strangers"),
-            ("outward", "reaches"),
-        ):
-            say(f"         {words:9} {agent[name] or 'nothing'}")
+        says = {"sees": "private", "strangers": "untrusted", "reaches": "outward"}
+        say_each(f"         {word:9} {agent[name] or 'nothing'}" for word, name in says.items())
     if not answer["exposed"]:
         say("No agent has private data, strangers' text and a way out at once.")
         return
@@ -73,85 +69,67 @@ def agents_audit(answer: Json, _options: Namespace) -> None:
     say("Narrow one in modules.yaml, or trust what it reads: `parachute agents trust FILE`.")
 
 
-@verb(
-    "agents trust",
-    "trust a note",
-    lambda options: ask("POST /api/agents/trust", {"path": options.file}),
-    argument("file", help="a note, by its path in the vault"),
-)
-def agents_trust(answer: Json, _options: Namespace) -> None:
-    """Take `origin` out of a note that holds strangers' text, once you have read it."""
+@verb("agents trust", "trust a note")
+def agents_trust(options: Namespace) -> Steps:
+    """Take `origin` out of a note that holds strangers' text, once you have read it.
+
+    file  a note, by its path in the vault
+    """
+    answer = yield ask("POST /api/agents/trust", {"path": options.file})
     if answer["before"] == "you":
         say(f"{answer['path']} was trusted already.")
     else:
         say(f"{answer['path']} is trusted now; its `origin` said {answer['before']}.")
 
 
-@verb(
-    "agents run",
-    "ask one",
-    lambda options: _ask_agent(f"POST /api/agents/{quoted(options.agent, b'/')}/run", options),
-    argument("agent", help="as `parachute agents list` names it"),
-    argument("prompt", nargs="+", help="the question; - is stdin"),
-    argument(
-        "--folder",
-        dest="working_directory",
-        metavar="FOLDER",
-        help="the folder of the vault to work in",
-    ),
-    _SESSION,
-)
-def agents_run(answer: Json, options: Namespace) -> None:
-    """Let an agent answer, and show what it did; `undo` takes it back."""
-    _say_ran(answer, options.session)
+@verb("agents run", "ask one", _SESSION)
+def agents_run(options: Namespace) -> Steps:
+    """Let an agent answer, and show what it did; `undo` takes it back.
+
+    agent  as `parachute agents list` names it
+    prompt+  the question; - is stdin
+    --folder FOLDER  the folder of the vault to work in
+    """
+    folder = {} if options.folder is None else {"working_directory": options.folder}
+    path = f"/api/agents/{quoted(options.agent, b'/')}/run"
+    _say_ran((yield _ask_agent(f"POST {path}", options, **folder)), options.session)
 
 
-@verb(
-    "stop-agents",
-    "stop all agents at once",
-    lambda options: ask("POST /api/agents/stop", {"pause": not options.go_on}),
-    flag("--go-on", help="stop them, but let new runs start"),
-)
-def stop_agents(answer: Json, _options: Namespace) -> None:
+@verb("stop-agents", "stop all agents at once")
+def stop_agents(options: Namespace) -> Steps:
     """Stop every running agent, and start none until `resume`. What a curator was doing is
     undone, and done again then.
+
+    --go-on  stop them, but let new runs start
     """
+    answer = yield ask("POST /api/agents/stop", {"pause": not options.go_on})
     names = ": " + ", ".join(answer["stopped"]) if answer["stopped"] else ""
     say(f"Ended: {count(len(answer['stopped']), 'run')}{names}.")
     if answer["paused"]:
         say("No run begins until `parachute resume`; what was being done is done again then.")
 
 
-def _ask_maintenance(options: Namespace) -> Json:
-    if not options.json:
-        say("Starting the maintenance agent: this machine only, no network.")
-    return _ask_agent("POST /api/maintenance", options)
-
-
-@verb(
-    "maintenance",
-    "ask the maintenance agent",
-    _ask_maintenance,
-    argument(
-        "prompt", nargs="+", help="what to look after, such as 'why is search slow?'; - is stdin"
-    ),
-    _SESSION,
-)
-def maintenance(answer: Json, options: Namespace) -> None:
+@verb("maintenance", "ask the maintenance agent", _SESSION)
+def maintenance(options: Namespace) -> Steps:
     """Ask an agent what is wrong with the installation, and let it repair notes in Chat/,
     Daily/ and Brain/. It has no network.
+
+    prompt+  what to look after, such as 'why is search slow?'; - is stdin
     """
-    _say_ran(answer, options.session)
+    if not options.json:
+        say("Starting the maintenance agent: this machine only, no network.")
+    _say_ran((yield _ask_agent("POST /api/maintenance", options)), options.session)
 
 
-def _ask_agent(request: str, options: Namespace) -> Json:
+def _ask_agent(request: str, options: Namespace, **more: str) -> Json:
     prompt = sys.stdin.read() if options.prompt == ["-"] else " ".join(options.prompt)
     if not prompt.strip():
         raise ParachuteError("there is nothing to ask: give the prompt as words, or - for stdin")
-    words = {name: vars(options).get(name) for name in ("session", "working_directory")}
-    named = {name: value for name, value in words.items() if value is not None}
+    body = {"prompt": prompt, "entry": "cli", **more}
+    if options.session is not None:
+        body["session"] = options.session
     with _showing_questions():
-        return ask(request, {"prompt": prompt, "entry": "cli", **named}, timeout_s=_LONGEST_S)
+        return ask(request, {**body}, timeout_s=_LONGEST_S)
 
 
 def _say_ran(ran: Json, session: str | None) -> None:
@@ -164,8 +142,7 @@ def _say_ran(ran: Json, session: str | None) -> None:
         why = f", {step['why']}" if step["why"] else ""
         say(f"did      {one_line(step['called'] + refused + why, _MOST)}")
     say_lines(quoted_lines(ran["words"], sys.maxsize))
-    for path in ran["wrote"]:
-        say(f"wrote    {one_line(path, _MOST)}")
+    say_each(f"wrote    {one_line(path, _MOST)}" for path in ran["wrote"])
     for name in ran["suggested"]:
         say(f"suggests {name}; `parachute suggestions show {name}` shows it")
     say(f"run      {ran['run']}: {ran['outcome']}, ${ran['cost_usd']:.4f}")
@@ -215,19 +192,18 @@ def network_of(agent: Json) -> str:
     return named[network] if isinstance(network, str) else ", ".join(network)
 
 
-PERMISSIONS = group(
+PERMISSIONS = Command(
     "permissions",
     "what agents ask you for",
     "What agents ask for while they work, beyond what they were granted. Unanswered requests are "
     "denied.",
 )
-_MOST_SHOWN = 10_000
-_ID = argument("id", help="as `parachute permissions list` names it")
 
 
-@verb("permissions list", "those that wait", "GET /api/permissions")
-def permissions_list(answer: Json, _options: Namespace) -> None:
+@verb("permissions list", "those that wait")
+def permissions_list(_options: Namespace) -> Steps:
     """List what agents ask for, and what is always denied."""
+    answer = yield ask("GET /api/permissions")
     for asked in answer["permissions"]:
         say_lines(
             (
@@ -244,49 +220,41 @@ def permissions_list(answer: Json, _options: Namespace) -> None:
     say_lines(visible.quoted("never", never, _MOST_SHOWN) for never in answer["never"])
 
 
-def _answer(options: Namespace, answer: str) -> Json:
-    return ask(f"POST /api/permissions/{quoted(options.id)}", {"answer": answer})
-
-
-def _say_answered(asked: Json, what: str) -> None:
+def _answer(options: Namespace, answer: str, what: str) -> Steps:
+    asked = yield ask(f"POST /api/permissions/{quoted(options.id)}", {"answer": answer})
     wish = f"{asked['kind']} {one_line(asked['what'], _MOST_SHOWN)}"
     say(f"{one_line(asked['agent'])}: {wish} {what}.")
 
 
-@verb(
-    "permissions allow",
-    "say yes",
-    lambda options: _answer(options, "session" if options.session else "once"),
-    flag("--session", help="for as long as the agent's session lasts"),
-    _ID,
-)
-def permissions_allow(answer: Json, options: Namespace) -> None:
-    """Allow what an agent asks for, this once."""
-    how = "for as long as its session lasts" if options.session else "once"
-    _say_answered(answer, f"is allowed {how}")
+@verb("permissions allow", "say yes", _ID)
+def permissions_allow(options: Namespace) -> Steps:
+    """Allow what an agent asks for, this once.
+
+    --session  for as long as the agent's session lasts
+    """
+    if options.session:
+        return _answer(options, "session", "is allowed for as long as its session lasts")
+    return _answer(options, "once", "is allowed once")
 
 
-@verb(
-    "permissions deny",
-    "say no",
-    lambda options: _answer(options, "deny" if options.once else "never"),
-    flag("--once", help="this time; it may be asked again"),
-    _ID,
-)
-def permissions_deny(answer: Json, options: Namespace) -> None:
-    """Deny what an agent asks for; it is not asked again."""
-    how = "is denied this once" if options.once else "is denied, and not asked again"
-    _say_answered(answer, how)
+@verb("permissions deny", "say no", _ID)
+def permissions_deny(options: Namespace) -> Steps:
+    """Deny what an agent asks for; it is not asked again.
+
+    --once  this time; it may be asked again
+    """
+    if options.once:
+        return _answer(options, "deny", "is denied this once")
+    return _answer(options, "never", "is denied, and not asked again")
 
 
-@verb(
-    "permissions forget",
-    "let it ask again",
-    lambda options: ask("POST /api/permissions/forget", {"agent": options.agent}),
-    argument("agent", help="as `parachute permissions list` names it"),
-)
-def permissions_forget(answer: Json, options: Namespace) -> None:
-    """Let an agent ask again what you denied it."""
+@verb("permissions forget", "let it ask again")
+def permissions_forget(options: Namespace) -> Steps:
+    """Let an agent ask again what you denied it.
+
+    agent  as `parachute permissions list` names it
+    """
+    answer = yield ask("POST /api/permissions/forget", {"agent": options.agent})
     if answer["forgotten"]:
         say(f"{options.agent} may ask again: {count(answer['forgotten'], 'answer')} forgotten.")
     else:
@@ -294,34 +262,21 @@ def permissions_forget(answer: Json, options: Namespace) -> None:
         say(f"Nothing was denied to {options.agent} for ever; {where}.")
 
 
-_MOST_DAYS = 90
-_ROWS = 8
-_WINDOWS = {"5h": "the five hours", "7d": "the week"}
-
-
-@verb(
-    "usage",
-    "what the model cost",
-    lambda options: ask(f"GET /api/usage?days={max(1, min(options.days, _MOST_DAYS))}"),
-    argument(
-        "--days",
-        type=int,
-        default=7,
-        metavar="N",
-        help="over how many days, today among them (default: 7, at most 90)",
-    ),
-)
-def usage(answer: Json, _options: Namespace) -> None:
+@verb("usage", "what the model cost")
+def usage(options: Namespace) -> Steps:
     """Show what the model cost: by day, agent, model, change and run, and what may still be
     spent.
+
+    --days N=7..90  over how many days, today among them (default: 7, at most 90)
     """
+    answer = yield ask(f"GET /api/usage?days={options.days}")
     spent = answer["spent"]
     if spent is None or not spent["total"]["requests"]:
         say("The model was not asked; nothing was spent.")
     else:
         _say_spent(spent)
     if spent is not None:
-        _say_limits(spent, spent["limits"])
+        _say_limits(spent)
     for name, window in answer["windows"].items():
         until = f", until {when(window['resets_at'])} UTC" if window["resets_at"] else ""
         of = _WINDOWS.get(name, f"the window {name}")
@@ -347,12 +302,12 @@ def _say_spent(spent: Json) -> None:
         if rows:
             say()
             say_table(rows, {head: key, **columns})
-    for note in spent["notes"]:
-        say(f"note     {note}")
+    say_each(f"note     {note}" for note in spent["notes"])
     say()
 
 
-def _say_limits(spent: Json, limits: Json) -> None:
+def _say_limits(spent: Json) -> None:
+    limits = spent["limits"]
     hour = f"${spent['usd_last_hour']:.4f} of ${limits['usd_per_hour']:g} in the last hour"
     day = f"${spent['usd_last_day']:.4f} of ${limits['usd_per_day']:g} in the last 24 hours"
     most, of_talks = limits["conversations_usd_per_day"], limits["usd_per_session"]

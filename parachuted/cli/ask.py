@@ -5,15 +5,15 @@ from __future__ import annotations
 from argparse import Namespace
 
 from parachuted.cli.client import ask, current_settings, daemon_record, in_vault, quoted
-from parachuted.cli.commands import JSON, Columns, Json, argument, command, flag, group, limit, verb
-from parachuted.cli.show import agrees, count, say, say_diff, say_json, say_table, say_text, when
+from parachuted.cli.commands import JSON, Columns, Command, Json, Steps, command, verb
+from parachuted.cli.show import agrees, count, say, say_diff, say_each, say_table, say_text, when
 from parachuted.cli.status import tell_status
 from parachuted.errors import NotFoundError
 
 _SUBJECTS = ("path", "file_path", "command", "url", "pattern", "query", "folder")
 _STEP = 100
 _WHO = {"person": "you", "earlier": "(older than the history)"}
-_FILE = argument("file", help="a note, by its path in the vault or on the disk")
+_FILE = "file  a note, by its path in the vault or on the disk"
 
 
 @command("status", "the state of the daemon", JSON)
@@ -22,9 +22,10 @@ def status(options: Namespace) -> None:
     tell_status(as_json=options.json)
 
 
-@verb("watches", "who watches what", "GET /api/watches")
-def watches(answer: Json, _options: Namespace) -> None:
+@verb("watches", "who watches what")
+def watches(_options: Namespace) -> Steps:
     """List the notes that watch others, and what they have not seen yet."""
+    answer = yield ask("GET /api/watches")
     columns: Columns = {
         "WATCHER": "watcher",
         "WATCHES": "patterns",
@@ -34,13 +35,14 @@ def watches(answer: Json, _options: Namespace) -> None:
     nothing = "Nothing watches. Give a note a `watch:` list in its frontmatter."
     say_table(answer["watches"], columns, nothing=nothing)
     for watch in answer["watches"]:
-        for problem in (*watch["problems"], *watch["unmatched"]):
-            say(f"problem  {watch['watcher']}: {problem}")
+        problems = (*watch["problems"], *watch["unmatched"])
+        say_each(f"problem  {watch['watcher']}: {problem}" for problem in problems)
 
 
-@verb("tasks", "what waits for an agent", "GET /api/tasks")
-def tasks(answer: Json, _options: Namespace) -> None:
+@verb("tasks", "what waits for an agent")
+def tasks(_options: Namespace) -> Steps:
     """List the tasks that wait or are being worked on, and why they wait."""
+    answer = yield ask("GET /api/tasks")
     columns: Columns = {
         "TASK": "id",
         "WATCHER": "watcher",
@@ -53,26 +55,19 @@ def tasks(answer: Json, _options: Namespace) -> None:
         say("Paused: no run begins until `parachute resume`.")
 
 
-def _ask_runs(options: Namespace) -> Json:
-    if options.run_name:
-        return ask(f"GET /api/runs/{quoted(options.run_name)}")
-    more = "&all=true" if options.all else ""
-    return ask(f"GET /api/runs?limit={options.limit}{more}")
+@verb("runs", "what agents did")
+def runs(options: Namespace) -> Steps:
+    """List the latest runs, or show one with what it read, wrote and cost.
 
-
-@verb(
-    "runs",
-    "what agents did",
-    _ask_runs,
-    argument("run_name", nargs="?", metavar="RUN", help="show this run whole"),
-    flag("--all", help="also the bookkeeping of modules"),
-    limit(20, 500),
-)
-def runs(answer: Json, options: Namespace) -> None:
-    """List the latest runs, or show one with what it read, wrote and cost."""
+    run_name? RUN  show this run whole
+    --all  also the bookkeeping of modules
+    -n/--limit N=20..500  how many (default: 20)
+    """
     if options.run_name:
-        _say_run(answer)
+        _say_run((yield ask(f"GET /api/runs/{quoted(options.run_name)}")))
         return
+    more = "&all=true" if options.all else ""
+    answer = yield ask(f"GET /api/runs?limit={options.limit}{more}")
     columns: Columns = {
         "RUN": "id",
         "STARTED (UTC)": lambda run: when(run["started"]),
@@ -91,15 +86,11 @@ def _say_run(run: Json) -> None:
     say(f"{run['id']}: {run['outcome']} - {run['reason']}")
     say(f"watcher  {run['watcher']}, {by}, {when(run['started'])} UTC")
     say(f"cost     ${run['cost_usd']:.4f}, {tokens}")
-    for cause in run["causes"]:
-        say(f"cause    {_cause(cause)}")
-    for parent in run["parents"]:
-        say(f"follows  {parent}")
+    say_each(f"cause    {_cause(cause)}" for cause in run["causes"])
+    say_each(f"follows  {parent}" for parent in run["parents"])
     for note in run["reviewed"]:
         say(f"reviewed {note['path']}: {note['kind']} {', '.join(note['units'])}".rstrip())
-    for step in run.get("steps", []):
-        if "called" in step:
-            say(f"did      {_step(step)}")
+    say_each(f"did      {_step(step)}" for step in run.get("steps", []) if "called" in step)
     for wrote in run["wrote"]:
         say(f"wrote    {wrote['path']}")
         say_diff(wrote["diff"])
@@ -116,28 +107,19 @@ def _step(step: Json) -> str:
     return f"{step['called']}({cut}){', which failed' if step['error'] else ''}"
 
 
-BUBBLE = group(
+BUBBLE = Command(
     "bubble", "what a change sets off", "See what a change of a file would set off, or set it off."
 )
 
 
-@verb(
-    "bubble plan",
-    "print who would wake, in order, and the most it can cost",
-    lambda options: ask("POST /api/bubble/plan", {"path": in_vault(options.file)}),
-    _FILE,
-)
-def bubble_plan(answer: Json, _options: Namespace) -> None:
-    _say_plan(answer, "A change of")
+@verb("bubble plan", "print who would wake, in order, and the most it can cost", _FILE)
+def bubble_plan(options: Namespace) -> Steps:
+    _say_plan((yield ask("POST /api/bubble/plan", {"path": in_vault(options.file)})), "A change of")
 
 
-@verb(
-    "bubble run",
-    "let those who watch FILE look at it now, and FILE at what it watches",
-    lambda options: ask("POST /api/bubble/run", {"path": in_vault(options.file)}),
-    _FILE,
-)
-def bubble_run(answer: Json, _options: Namespace) -> None:
+@verb("bubble run", "let those who watch FILE look at it now, and FILE at what it watches", _FILE)
+def bubble_run(options: Namespace) -> Steps:
+    answer = yield ask("POST /api/bubble/run", {"path": in_vault(options.file)})
     _say_plan(answer, "A look at")
     queued = f"{count(len(answer['tasks']), 'task')} queued as {answer['cause']}"
     say(f"Asked: {queued}. `parachute runs` shows what comes of them.")
@@ -172,21 +154,17 @@ def resume(_options: Namespace) -> None:
     say("Resumed. Agents run again.")
 
 
-def _ask_why(options: Namespace) -> Json:
+@verb("why", "who wrote a line, and why")
+def why(options: Namespace) -> Steps:
+    """Say who wrote each line of a file and what led to it.
+
+    file FILE[:LINE]  a note, by its path in the vault or on the disk
+    """
     file, _, line = options.file.rpartition(":")
-    if file and line.isascii() and line.isdigit():
-        return ask(f"GET /api/why?path={quoted(in_vault(file))}&line={int(line)}")
-    return ask(f"GET /api/why?path={quoted(in_vault(options.file))}")
-
-
-@verb(
-    "why",
-    "who wrote a line, and why",
-    _ask_why,
-    argument("file", metavar="FILE[:LINE]", help="a note, by its path in the vault or on the disk"),
-)
-def why(answer: Json, _options: Namespace) -> None:
-    """Say who wrote each line of a file and what led to it."""
+    if not (file and line.isascii() and line.isdigit()):
+        file, line = options.file, ""
+    only = f"&line={int(line)}" if line else ""
+    answer = yield ask(f"GET /api/why?path={quoted(in_vault(file))}{only}")
     for origin in answer["lines"]:
         at = f" {when(origin['at'])}" if origin["at"] is not None else ""
         who = _WHO.get(origin["by"], origin["by"]) + at
@@ -212,13 +190,11 @@ def _say_reason(run: Json, chain: Json) -> None:
         say(f"  which followed from {who}: {earlier['reason']}")
     first = chain[-1] if chain else run
     written = first["watcher"] if chain or run["agent"].startswith("module:") else None
-    for cause in run["causes"]:
-        say(f"  started by {_cause(cause, written)}")
+    say_each(f"  started by {_cause(cause, written)}" for cause in run["causes"])
     if found := run.get("suggestion"):
         who = f"{found['source_agent']} as {found['id']}, approved by {found['resolved_by']}"
         say(f"  suggested by {who}")
-    for taken in run.get("takes_back") or []:
-        say(f"  took back {taken}")
+    say_each(f"  took back {taken}" for taken in run.get("takes_back") or [])
     if run["undone"]:
         say(f"  taken back {when(run['undone']['at'])} UTC; what is still here was kept")
     else:
@@ -238,17 +214,14 @@ def _cause(cause: Json, written: str | None = None) -> str:
     return f"{did} at {when(cause['at'])} UTC ({cause['id']})"
 
 
-@command(
-    "undo",
-    "take a run back",
-    argument("run_name", metavar="RUN", help="as `parachute runs` lists it"),
-    flag("--session", help="RUN is a conversation's id: take back all that it led to"),
-    flag("--yes", help="do it without showing the plan"),
-    JSON,
-)
-def undo(options: Namespace) -> int:
+@verb("undo", "take a run back")
+def undo(options: Namespace) -> Steps:
     """Show what would be taken back, and do it when you agree: a run and every run that followed
     from it. What people wrote since is kept. Exits with 1 when nothing was done.
+
+    run_name RUN  as `parachute runs` lists it
+    --session  RUN is a conversation's id: take back all that it led to
+    --yes  do it without showing the plan
     """
     if options.session:
         plan_at, undo_at = "POST /api/sessions/undo/plan", "POST /api/sessions/undo"
@@ -258,20 +231,16 @@ def undo(options: Namespace) -> int:
         plan_at, undo_at = f"GET {path}", f"POST {path}"
     if not options.yes:
         plan = ask(plan_at, body)
-        if options.json:
-            say_json({"plan": plan})
-            return 1
+        yield {"plan": plan}, True
         if not plan["runs"]:
             say("Its runs changed nothing that is not taken back already.")
-            return 1
+            return
         say_table(plan["runs"], {"RUN": "id", "BY": "agent", "WROTE": "wrote", "WHY": "reason"})
         files = count(len(plan["paths"]), "file")
         say(f"This is in {files}. What people wrote there since is kept.")
         if not agrees("Take this back?"):
-            return 1
-    answer = ask(undo_at, body)
-    if options.json:
-        return say_json(answer)
+            return
+    answer = yield ask(undo_at, body)
     changed = ", ".join(answer["paths"]) or "nothing"
     say(f"Taken back: {count(len(answer['runs']), 'run')}; changed {changed}.")
     if answer["paths"]:
@@ -280,7 +249,6 @@ def undo(options: Namespace) -> int:
         say(f"Kept in {path}, which was written to later:")
         for text in texts:
             say_text("  " + text.rstrip().replace("\n", "\n  "))
-    return 0
 
 
 def _conversation(name: str) -> Json:
@@ -294,31 +262,23 @@ def _conversation(name: str) -> Json:
     return {"note": response["path"], "recorded": response["recorded"]}
 
 
-def _ask_doctor(options: Namespace) -> Json:
+@verb("doctor", "what is wrong, and what to do")
+def doctor(options: Namespace) -> Steps:
+    """Check the daemon, the vault and every note.
+
+    --accept-missing  files are missing because you deleted them
+    """
     from parachuted.cli.setup import find_differences
 
     # wrong settings would come to light at the next start, so they are refused now
     differences = find_differences(daemon_record(), current_settings())
     if options.accept_missing:
         ask("POST /api/scan", {"accept_missing": True})
-    return {**ask("GET /api/doctor"), "daemon": differences}
-
-
-@verb(
-    "doctor",
-    "what is wrong, and what to do",
-    _ask_doctor,
-    flag("--accept-missing", help="files are missing because you deleted them"),
-    fails=lambda answer: answer["problems"],
-)
-def doctor(answer: Json, _options: Namespace) -> None:
-    """Check the daemon, the vault and every note."""
-    for subject, problem in answer["problems"].items():
-        say(f"problem  {subject}: {problem}")
-    for difference in answer["daemon"]:
-        say(f"note     {difference}")
-    for note in answer["notes"]:
-        say(f"note     {note['path']}: {note['message']}")
+    answer = {**ask("GET /api/doctor"), "daemon": differences}
+    yield answer, answer["problems"]
+    say_each(f"problem  {subject}: {found}" for subject, found in answer["problems"].items())
+    say_each(f"note     {difference}" for difference in differences)
+    say_each(f"note     {note['path']}: {note['message']}" for note in answer["notes"])
     for found in answer["modules"]:
         line = f":{found['line']}" if found["line"] else ""
         place = f"{found['path']}{line}: " if found["path"] else ""
@@ -329,10 +289,9 @@ def doctor(answer: Json, _options: Namespace) -> None:
         since = f" since {when(size['since'])} UTC" if size["since"] is not None else ""
         texts = count(size["texts"], "earlier text")
         say(f"history  {count(size['writes'], 'write')}{since} and {texts} take {taken:.1f} MB")
-    if answer["databases"] is not None:
-        say(f"sqlite   {answer['databases']['sqlite']}")
-        for file in answer["databases"]["files"]:
-            say(f"database {file['file']}: {_database_state(file)}")
+    if (databases := answer["databases"]) is not None:
+        say(f"sqlite   {databases['sqlite']}")
+        say_each(f"database {file['file']}: {_database_state(file)}" for file in databases["files"])
     if not any(answer[part] for part in ("problems", "notes", "modules")):
         say("All is well: the daemon answers, the vault is watched, every note can be read.")
 

@@ -19,8 +19,8 @@ from parachuted.audit.graph import document_of, draw, graph_of, source_name
 from parachuted.audit.reader import AuditEntry, AuditFilter, AuditReader, moment_of
 from parachuted.audit.verify import verify
 from parachuted.cli.client import current_vault
-from parachuted.cli.commands import JSON, Argument, Columns, argument, command, flag, limit
-from parachuted.cli.show import count, say, say_json, say_table, when
+from parachuted.cli.commands import JSON, Columns, Steps, command, verb
+from parachuted.cli.show import count, say, say_each, say_json, say_table, when
 from parachuted.errors import ParachuteError
 from parachuted.home_files.vault_state import known_state_folder
 from parachuted.processes.presence import home_of
@@ -28,33 +28,26 @@ from parachuted.vault import VaultRoot
 
 _LOOK_EVERY_S = 0.1
 _EVERYTHING = 1 << 60
-_DAY = "24h"
 
 
-def _filters(since: str | None) -> tuple[Argument, ...]:
-    when = "such as 24h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z"
-    of_source = "a kind of source, such as agent or api_key, or the name of one"
-    return (
-        argument("--since", default=since, metavar="WHEN", help=when),
-        argument("--until", metavar="WHEN", help="the same"),
-        argument("--type", choices=EVENT_TYPES, metavar="TYPE", help=", ".join(EVENT_TYPES)),
-        argument("--source", metavar="WHO", help=of_source),
-        argument("--module", help="which was called, such as vault"),
-        argument("--path", help="a file of the vault, or a folder and all below it"),
-        flag("--failed", help="only what failed"),
-        JSON,
-    )
+_FILTERS = f"""
+    --until WHEN  the same
+    --type TYPE={"|".join(EVENT_TYPES)}  {", ".join(EVENT_TYPES)}
+    --source WHO  a kind of source, such as agent or api_key, or the name of one
+    --module MODULE  which was called, such as vault
+    --path PATH  a file of the vault, or a folder and all below it
+    --failed  only what failed
+"""
 
 
-@command(
-    "audit",
-    "what was done, by whom",
-    flag("-f", "--follow", help="keep showing new lines"),
-    limit(50, 10_000),
-    *_filters(None),
-)
+@command("audit", "what was done, by whom", f"{_FILTERS}\n{JSON}")
 def audit(options: Namespace) -> None:
-    """Show every call of the API, call of a tool, run of an agent and write, the latest last."""
+    """Show every call of the API, call of a tool, run of an agent and write, the latest last.
+
+    -f/--follow  keep showing new lines
+    -n/--limit N=50..10000  how many (default: 50)
+    --since WHEN  such as 24h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z
+    """
     wanted, reader = _wanted(options), AuditReader(_folder())
     with _readable():
         last = next((entry.seq for entry in reader.entries(AuditFilter())), 0)
@@ -67,8 +60,8 @@ def audit(options: Namespace) -> None:
         say_table(events, _COLUMNS, nothing="Nothing was done.")
 
 
-@command("audit verify", "check that the audit is unchanged", JSON)
-def audit_verify(options: Namespace) -> int:
+@verb("audit verify", "check that the audit is unchanged")
+def audit_verify(_options: Namespace) -> Steps:
     """Find every line that was changed, removed, added or moved. Exits with 1 when there is
     one.
     """
@@ -77,34 +70,30 @@ def audit_verify(options: Namespace) -> int:
     with _readable():
         audit_folder = AuditFolder(VaultRoot(vault), machine_name(home))
         verdict = verify(audit_folder, ChainHeadFile(state / AUDIT_HEAD))
-    if options.json:
-        names = ("holds", "lines", "days", "findings", "notes")
-        say_json({name: getattr(verdict, name) for name in names})
-        return int(not verdict.holds)
-    for note in verdict.notes:
-        say(f"known    {note}")
-    for finding in verdict.findings:
-        say(f"WRONG    {finding}")
+    names = ("holds", "lines", "days", "findings", "notes")
+    yield {name: getattr(verdict, name) for name in names}, not verdict.holds
+    say_each(f"known    {note}" for note in verdict.notes)
+    say_each(f"WRONG    {finding}" for finding in verdict.findings)
     what = f"{count(verdict.lines, 'line')} of {count(verdict.days, 'day')}"
     if verdict.holds:
         last = f"to seq {verdict.last_seq} ({verdict.last_hash[:16]})"
         say(f"The audit holds: {what}, each as it was written, {last}.")
     else:
         say(f"The audit was changed: {count(len(verdict.findings), 'finding')} in {what}.")
-    return int(not verdict.holds)
 
 
-@command("audit graph", "who called whom", *_filters(_DAY))
-def audit_graph(options: Namespace) -> int:
-    """Draw who called whom in the last day, how often and how slowly."""
+@verb("audit graph", "who called whom", _FILTERS)
+def audit_graph(options: Namespace) -> Steps:
+    """Draw who called whom in the last day, how often and how slowly.
+
+    --since WHEN  such as 24h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z
+    """
+    is_day, options.since = options.since is None, options.since or "24h"
     wanted, reader = _wanted(options), AuditReader(_folder())
     with _readable():
         graph = graph_of(reader.entries(wanted))
-    if options.json:
-        return say_json(document_of(graph))
-    for line in draw(graph, "the last day" if options.since == _DAY else f"since {options.since}"):
-        say(line)
-    return 0
+    yield document_of(graph)
+    say_each(draw(graph, "the last day" if is_day else f"since {options.since}"))
 
 
 def _follow(

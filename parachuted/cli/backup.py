@@ -29,8 +29,8 @@ from urllib.parse import quote
 
 from parachuted import __version__
 from parachuted.cli.client import current_settings, current_vault, found_daemon
-from parachuted.cli.commands import JSON, argument, command, flag
-from parachuted.cli.show import count, say, say_json
+from parachuted.cli.commands import Steps, verb
+from parachuted.cli.show import count, say
 from parachuted.config import set_setting
 from parachuted.errors import ParachuteError
 from parachuted.home_files.private import as_private, is_in
@@ -51,16 +51,13 @@ _Signature: TypeAlias = tuple[int, tuple[tuple[int, int, int], ...]]
 _Member: TypeAlias = tuple[tarfile.TarInfo, IO[bytes] | None]
 
 
-@command(
-    "backup",
-    "the vault and the home in one file",
-    argument("file", nargs="?", help="where (default: parachute-DATE-TIME.tar.gz in this folder)"),
-    flag("--with-secrets", help="with the tokens of modules, such as bots"),
-    JSON,
-)
-def backup(options: Namespace) -> int:
+@verb("backup", "the vault and the home in one file")
+def backup(options: Namespace) -> Steps:
     """Write the vault, the settings, the keys and the history into one archive, while the
     daemon works; `restore` brings it back.
+
+    file?  where (default: parachute-DATE-TIME.tar.gz in this folder)
+    --with-secrets  with the tokens of modules, such as bots
     """
     home, vault = Path(home_of(os.environ)), Path(current_vault())
     if not vault.is_dir():
@@ -88,12 +85,10 @@ def backup(options: Namespace) -> int:
     finally:
         partial.unlink(missing_ok=True)
     size, places = target.stat().st_size, {"vault": os.fspath(vault), "home": os.fspath(home)}
-    if options.json:
-        return say_json({"file": os.fspath(target), "bytes": size, **places})
+    yield {"file": os.fspath(target), "bytes": size, **places}
     files = f"{count(members, 'file')} and folders of {vault} and {home}"
     say(f"Wrote {target}: {files}, {_size(size)}.")
     say("It holds your keys and logins: keep it as you keep those.")
-    return 0
 
 
 def _size(size: int) -> str:
@@ -241,7 +236,8 @@ def _add(tar: tarfile.TarFile, entry: tarfile.TarInfo, content: IO[bytes] | None
         tar.addfile(entry, content)
 
 
-def restore_backup(options: Namespace) -> int:
+def restore_backup(options: Namespace) -> Steps:
+    """For `restore`: as its options say."""
     home, archive = Path(home_of(os.environ)), Path(options.file).resolve()
     if is_locked(os.fspath(home)):
         raise ParachuteError(f"a daemon is at work in {home}; `parachute stop`, then try again")
@@ -258,12 +254,10 @@ def restore_backup(options: Namespace) -> int:
     _replace(archive, last, targets, occupied, is_silent=options.json)
     if current_settings().vault != vault:
         set_setting(home, "vault", os.fspath(vault))
-    if options.json:
-        places = {kind: os.fspath(folder) for kind, folder in targets.items()}
-        return say_json({**places, "made": listed["made"]})
+    places = {kind: os.fspath(folder) for kind, folder in targets.items()}
+    yield {**places, "made": listed["made"]}
     say(f"Restored {vault} and {home}, as they were at {listed['made']}.")
     say("`parachute start` goes on from there.")
-    return 0
 
 
 def _replace(

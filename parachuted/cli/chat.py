@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from parachuted.cli.client import ask, follow, quoted
-from parachuted.cli.commands import JSON, Columns, Json, argument, command, flag
+from parachuted.cli.commands import JSON, Columns, Json, command
 from parachuted.cli.show import count, escape, say, say_json, say_table, say_text, when
 from parachuted.errors import NotFoundError, ParachuteError
 
@@ -30,32 +30,22 @@ _HELP = "Type a message and press Enter. `exit` or Ctrl-D leaves; Ctrl-C stops a
 _DENIED = "no person is there to answer"
 
 
-@command(
-    "chat",
-    "talk with an agent",
-    argument("message", nargs="*", help="what to say; without it, you are asked line by line"),
-    argument("--session", metavar="ID", help="go on with that conversation"),
-    flag("--continue", help="go on with the latest conversation"),
-    argument("--agent", metavar="NAME", help="which agent answers"),
-    argument("--model", metavar="NAME", help="which model answers"),
-    argument(
-        "--context", metavar="FOLDER", action="append", help="a folder whose context it is given"
-    ),
-    flag("--list", help="list the conversations there are"),
-    argument(
-        "--adopt",
-        metavar="FILE",
-        nargs="+",
-        help="say what adopting these transcripts of Claude Code (or a folder of them) would do",
-    ),
-    flag("--yes", help="adopt them"),
-    JSON,
-)
+@command("chat", "talk with an agent", JSON)
 def chat(options: Namespace) -> int:
     """Talk with an agent. Its words appear as it says them, and the tools that it uses.
 
     It asks here what it asks a person. Ctrl-C stops its answer; at the prompt, Ctrl-C, Ctrl-D and
     `exit` end the program. The conversation is a note in the vault, and --session continues it.
+
+    message*  what to say; without it, you are asked line by line
+    --session ID  go on with that conversation
+    --continue  go on with the latest conversation
+    --agent NAME  which agent answers
+    --model NAME  which model answers
+    --context* FOLDER  a folder whose context it is given
+    --list  list the conversations there are
+    --adopt+ FILE  say what adopting these transcripts of Claude Code (or a folder of them) would do
+    --yes  adopt them
     """
     said = " ".join(options.message)
     if options.message and not said.strip():

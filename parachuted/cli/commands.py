@@ -1,12 +1,17 @@
-"""Commands: how a file of this room declares what `parachute NAME` does."""
+"""Commands: how a file of this room declares what `parachute NAME` does.
+
+The manual of a command is the docstring of its function: what it does, then a line for each word
+and option, with two spaces before what that means. `name?` may be left out, `names*` and `names+`
+are several; `--name` is a flag, `--name VALUE` has a value, `--name* VALUE` may be given more than
+once. `N=20..500` is a number up to 500, 20 where none is given, and `=this|that` is one of these.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from parachuted.cli.client import ask, quoted
 from parachuted.cli.show import say_json
 from parachuted.texts.visible import one_line
 
@@ -17,6 +22,10 @@ if TYPE_CHECKING:
 Json: TypeAlias = Any  # an answer of the daemon
 Columns: TypeAlias = Mapping[str, str | Callable[[Any], object]]  # of a table
 CommandFunction: TypeAlias = Callable[[argparse.Namespace], int | None]  # None: 0
+Steps: TypeAlias = Generator[Any, Any, Any]  # of a verb
+
+JSON = "--json  print JSON"
+_NUMBERS = ("N", "PORT")
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -45,89 +54,93 @@ class CommandParser(argparse.ArgumentParser):
         raise argparse.ArgumentError(action, f"{what}; {hint}")
 
 
-class Argument(NamedTuple):
-    names: tuple[str, ...]
-    options: dict[str, Any]
-
-
 class Command(NamedTuple):
     """`short` is its line in the list, `long` its own help; without `run` it is a group."""
 
     name: str
     short: str
     long: str
-    arguments: tuple[Argument, ...] = ()
+    arguments: tuple[tuple[list[str], dict[str, Any]], ...] = ()
     run: CommandFunction | None = None
 
 
-def argument(*names: str, **options: object) -> Argument:
-    """A word, or an option with a value, of a command; an upper-case name stands for the value."""
-    if not names[0].startswith("-"):
-        options = {"metavar": names[0].upper(), **options}
-    return Argument(names, options)
-
-
-def flag(*names: str, help: str) -> Argument:  # noqa: A002  as argparse calls it
-    return Argument(names, {"action": "store_true", "help": help})
-
-
-JSON = flag("--json", help="print JSON")
-
-
-def limit(default: int, most: int, more: str = "") -> Argument:
-    def number(text: str) -> int:
-        return max(1, min(int(text), most))
-
-    says = f"how many (default: {default}{more})"
-    return argument("-n", "--limit", type=number, default=default, metavar="N", help=says)
-
-
-def group(name: str, short: str, long: str) -> Command:
-    return Command(name, short, long)
-
-
 def command(
-    name: str, short: str, *arguments: Argument, long: str | None = None
-) -> Callable[[CommandFunction], Command]:
+    name: str, short: str, more: str = "", *, long: str | None = None
+) -> Callable[[Callable[[Any], int | None]], Command]:
     """Declare a function as the command `parachute NAME`, of one or two words. Its own help is
-    `long`, the function's docstring, or `short`.
+    `long`, the function's docstring, or `short`; `more` are lines of the manual that several share.
     """
 
     def declare(run: CommandFunction) -> Command:
-        about = long or " ".join((run.__doc__ or f"{short[0].upper()}{short[1:]}.").split())
-        return Command(name, short, about, arguments, run)
+        about, lines = list[str](), list[list[str]]()
+        for line in map(str.strip, f"{run.__doc__ or ''}\n{more}".split("\n")):
+            what, _, means = line.partition("  ")
+            if means:
+                lines.append([what, means.strip()])
+            elif lines:
+                lines[-1][1] = f"{lines[-1][1]} {line}".rstrip()
+            else:
+                about.append(line)
+        text = " ".join(filter(None, about)) or f"{short[0].upper()}{short[1:]}."
+        arguments = tuple(_argument(what, means) for what, means in lines)
+        return Command(name, short, long or text, arguments, run)
 
     return declare
 
 
 def verb(
-    name: str,
-    short: str,
-    request: str | Callable[[argparse.Namespace], Json],
-    *arguments: Argument,
-    fails: Callable[[Json], object] = lambda _answer: False,
-    long: str | None = None,
-) -> Callable[[Callable[[Json, argparse.Namespace], None]], Command]:
-    """Declare a function that shows the daemon's answer as the command `parachute NAME`.
-
-    `request`: such as `GET /api/runs/{name}`, with an option's value in braces, or a function that
-    asks. `fails`: whether the exit code is 1 after that answer.
+    name: str, short: str, more: str = ""
+) -> Callable[[Callable[[argparse.Namespace], Steps]], Command]:
+    """Declare a command that knows --json. Its function yields the answer, is sent it back, and
+    shows it; with --json the answer is printed instead. `yield answer, failed` or a returned 1 make
+    the exit code 1.
     """
 
-    def declare(show: Callable[[Json, argparse.Namespace], None]) -> Command:
+    def declare(steps_of: Callable[[argparse.Namespace], Steps]) -> Command:
         def run(options: argparse.Namespace) -> int:
-            answer = request(options) if callable(request) else ask(_filled(request, options))
-            if options.json:
-                say_json(answer)
-            else:
-                show(answer, options)
-            return int(bool(fails(answer)))
+            steps, answer, code = steps_of(options), None, 0
+            while True:
+                try:
+                    found = steps.send(answer)
+                except StopIteration as ended:
+                    return ended.value or code
+                answer, failed = found if isinstance(found, tuple) else (found, False)
+                code = int(bool(failed))
+                if options.json:
+                    say_json(answer)
+                    return code
 
-        run.__doc__ = show.__doc__
-        return command(name, short, *arguments, JSON, long=long)(run)
+        run.__doc__ = steps_of.__doc__
+        return command(name, short, f"{more}\n{JSON}")(run)
 
     return declare
 
 
-def _filled(request: str, options: argparse.Namespace) -> str:
-    return request.format_map({key: quoted(str(value)) for key, value in vars(options).items()})
+def _argument(what: str, means: str) -> tuple[list[str], dict[str, Any]]:
+    """Names and options, as argparse adds an argument."""
+    name, _, value = what.partition(" ")
+    shown, _, usual = value.partition("=")
+    names, often = name.rstrip("?*+").split("/"), name[-1]
+    is_option, is_several = name.startswith("-"), often in "?*+"
+    options: dict[str, Any] = {"help": argparse.SUPPRESS if means == "hidden" else means}
+    if is_option and not value:
+        return names, {**options, "action": "store_true"}
+    if is_several:
+        is_repeated = is_option and often == "*"
+        options |= {"action": "append"} if is_repeated else {"nargs": often}
+    if "|" in usual:
+        options["choices"] = usual.split("|")
+    elif shown in _NUMBERS:
+        first, _, most = usual.partition("..")
+        options["type"] = _number_up_to(int(most)) if most else int
+        options["default"] = int(first) if first else None
+    if shown or not is_option:
+        options["metavar"] = shown or names[0].upper()
+    return names, options
+
+
+def _number_up_to(most: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        return max(1, min(int(text), most))
+
+    return number

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 import signal
@@ -10,12 +9,13 @@ import socket
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from parachuted.cli.client import ask, found_daemon
-from parachuted.cli.commands import JSON, argument, command, flag
+from parachuted.cli.commands import JSON, command
 from parachuted.cli.show import say, say_text
 from parachuted.errors import ConfigError, DaemonError, NoDaemonError, ParachuteError
 from parachuted.processes.presence import (
@@ -34,33 +34,26 @@ _PATIENCE_S = 30.0
 _STEP_S = 0.02
 _LEAST_ROOM = 4 << 20
 
-_VAULT = argument(
-    "--vault", metavar="PATH", help="the folder of notes (default: the setting `vault`)"
-)
-_PORT = argument(
-    "--port",
-    type=int,
-    metavar="N",
-    help="the port on 127.0.0.1; 0 takes a free one (default: the setting `port`)",
-)
+_WHERE = """
+    --vault PATH  the folder of notes (default: the setting `vault`)
+    --port N  the port on 127.0.0.1; 0 takes a free one (default: the setting `port`)
+"""
+# the second is for `make run`; by the third `start` starts itself in the background
+_START = """
+    --foreground  stay here, and show what happens; Ctrl-C ends it
+    --make-default  hidden
+    --quiet  with --foreground: show nothing; the log has it
+    --detached  hidden
+"""
 
 
-@command(
-    "start",
-    "start the daemon",
-    _VAULT,
-    _PORT,
-    flag("--foreground", help="stay here, and show what happens; Ctrl-C ends it"),
-    flag("--make-default", help=argparse.SUPPRESS),  # for `make run`
-    flag("--quiet", help="with --foreground: show nothing; the log has it"),
-    flag("--detached", help=argparse.SUPPRESS),  # how `start` starts itself in the background
-)
-def start(options: argparse.Namespace) -> int:
+@command("start", "start the daemon", _WHERE + _START)
+def start(options: Namespace) -> int:
     """Start watching the vault, in the background unless --foreground."""
     return _start(options)
 
 
-def _start(options: argparse.Namespace) -> int:
+def _start(options: Namespace) -> int:
     home = home_of(os.environ)
     record = running_daemon(home)
     if record is not None:
@@ -86,10 +79,10 @@ def _start(options: argparse.Namespace) -> int:
 
 def start_in_background() -> None:
     how = {"foreground": False, "make_default": False, "quiet": False, "detached": False}
-    _start(argparse.Namespace(vault=None, port=None, **how))
+    _start(Namespace(vault=None, port=None, **how))
 
 
-def _load(options: argparse.Namespace) -> Settings:
+def _load(options: Namespace) -> Settings:
     from parachuted.config import home_folder, load_settings
 
     flags = {"vault": options.vault, "port": options.port}
@@ -112,7 +105,7 @@ def _refuse_start(home: str, settings: Settings) -> None:
 
 
 @command("stop", "stop the daemon")
-def stop(_options: argparse.Namespace) -> None:
+def stop(_options: Namespace) -> None:
     """Stop the daemon. Agents at work are ended; their tasks are done again at the next start."""
     home = home_of(os.environ)
     record = _settled(home)
@@ -124,8 +117,8 @@ def stop(_options: argparse.Namespace) -> None:
     say("Stopped.")
 
 
-@command("restart", "stop, then start again", _VAULT, _PORT)
-def restart(options: argparse.Namespace) -> int:
+@command("restart", "stop, then start again", _WHERE)
+def restart(options: Namespace) -> int:
     """Stop the daemon if it runs, and start it again with the settings as they are now. What would
     keep the new one from starting leaves the old one running; one that runs in a terminal or as a
     service starts again there.
@@ -188,17 +181,13 @@ def restart_in_place(record: dict[str, object]) -> dict[str, object]:
     return now
 
 
-@command(
-    "logs",
-    "the daemon's log",
-    flag("-f", "--follow", help="keep showing new lines"),
-    argument(
-        "-n", "--lines", type=int, default=50, metavar="N", help="how many lines (default: 50)"
-    ),
-    JSON,
-)
-def logs(options: argparse.Namespace) -> None:
-    """Show the end of the daemon's log."""
+@command("logs", "the daemon's log", JSON)
+def logs(options: Namespace) -> None:
+    """Show the end of the daemon's log.
+
+    -f/--follow  keep showing new lines
+    -n/--lines N=50  how many lines (default: 50)
+    """
     path = _logs(home_of(os.environ)) / "daemon.log"
     if not path.exists():
         raise ParachuteError(f"there is no log yet at {path}")
@@ -221,7 +210,7 @@ def logs(options: argparse.Namespace) -> None:
             tail.kill()
 
 
-def _background(home: str, options: argparse.Namespace) -> int:
+def _background(home: str, options: Namespace) -> int:
     _refuse_full_disk(home)
     if options.make_default:
         _load(options)

@@ -11,7 +11,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from parachuted.cli.client import follow
-from parachuted.cli.commands import Json, command, flag
+from parachuted.cli.commands import Json, command
 from parachuted.cli.show import say, say_lines
 from parachuted.errors import DaemonError
 from parachuted.home_files.bundled import bundled_folder
@@ -20,13 +20,12 @@ _GARDEN = "Projects/garden/AGENTS.md"
 _OLD, _NEW = "- Start the tomatoes indoors.", "- Plant the tomatoes out: the frost is over."
 
 
-@command(
-    "demo",
-    "see it work, in ten seconds",
-    flag("--keep", help="keep the demo's vault, and say where it is"),
-)
+@command("demo", "see it work, in ten seconds")
 def demo(options: Namespace) -> None:
-    """Run the whole loop in a temporary vault: change, run, diff, why, undo."""
+    """Run the whole loop in a temporary vault: change, run, diff, why, undo.
+
+    --keep  keep the demo's vault, and say where it is
+    """
     folder = Path(tempfile.mkdtemp(prefix="parachute-demo-"))
     vault, home = folder / "Parachute", folder / "home"
     try:

@@ -12,8 +12,8 @@ from argparse import Namespace
 from datetime import UTC, datetime
 
 from parachuted.cli.client import ask, current_settings, found_daemon
-from parachuted.cli.commands import JSON, Columns, argument, command, group
-from parachuted.cli.show import say, say_json, say_table, when
+from parachuted.cli.commands import Columns, Command, Steps, command, verb
+from parachuted.cli.show import say, say_each, say_table, when
 from parachuted.config import home_folder, listed
 from parachuted.errors import ParachuteError
 from parachuted.keys import (
@@ -30,20 +30,19 @@ from parachuted.keys import (
 )
 from parachuted.processes.addresses import page_address, terminal_qr
 
-KEYS = group(
+KEYS = Command(
     "keys", "who may use the API", "The keys that open the API to other devices and programs."
 )
 
 
-@command("keys list", "list the keys", JSON)
-def keys_list(options: Namespace) -> int:
+@verb("keys list", "list the keys")
+def keys_list(_options: Namespace) -> Steps:
     """List the keys: what each may do, when it was last used and when it ends."""
     file, used = _file().load(), _last_uses()
     documents = {key.id: _public(key) for key in file.keys}
     for name in filter(used.get, documents):
         documents[name]["last_used"] = used[name]
-    if options.json:
-        return say_json({"keys": [*documents.values()], "faults": list(file.faults)})
+    yield {"keys": [*documents.values()], "faults": list(file.faults)}
     columns: Columns = {
         "ID": lambda key: key.id,
         "NAME": lambda key: key.name,
@@ -55,37 +54,18 @@ def keys_list(options: Namespace) -> int:
     }
     nothing = "No keys; `parachute keys create NAME` makes one."
     say_table(file.keys, columns, nothing=nothing)
-    for fault in file.faults:
-        say(f"problem  {fault}")
-    return 0
+    say_each(f"problem  {fault}" for fault in file.faults)
 
 
-@command(
-    "keys create",
-    "create a key",
-    argument("name", help="what it is for, such as 'my phone'"),
-    argument(
-        "--scope",
-        action="append",
-        metavar="MODULE:MAY",
-        help="such as daily:read,write or '*:read' (may be given more than once)",
-    ),
-    argument(
-        "--path",
-        action="append",
-        metavar="PATTERN",
-        help="for files such as 'Projects/**', and nothing else (may be given more than once)",
-    ),
-    argument(
-        "--expires",
-        metavar="WHEN",
-        help="a span such as 90d (h, d, w, y) or a time; without it, never",
-    ),
-    JSON,
-)
-def keys_create(options: Namespace) -> int:
+@verb("keys create", "create a key")
+def keys_create(options: Namespace) -> Steps:
     """Create a key. It is shown only once and is not stored. Unless --scope says otherwise, it
     may read and write everything but administer nothing.
+
+    name  what it is for, such as 'my phone'
+    --scope* MODULE:MAY  such as daily:read,write or '*:read' (may be given more than once)
+    --path* PATTERN  for files such as 'Projects/**', and nothing else (may be given more than once)
+    --expires WHEN  a span such as 90d (h, d, w, y) or a time; without it, never
     """
     now = datetime.now(UTC)
     usual = [f"{scope.module}:{','.join(sorted(scope.capabilities))}" for scope in USUAL]
@@ -97,17 +77,11 @@ def keys_create(options: Namespace) -> int:
     except ValueError as error:
         raise ParachuteError(str(error)) from error
     _file().add(made.key)
-    if options.json:
-        return say_json({**_public(made.key), "key": made.secret})
+    yield {**_public(made.key), "key": made.secret}
     _show(made)
-    return 0
 
 
-@command(
-    "keys revoke",
-    "revoke a key",
-    argument("key", help="its id, or its name when no other key has it"),
-)
+@command("keys revoke", "revoke a key", "key  its id, or its name when no other key has it")
 def keys_revoke(options: Namespace) -> None:
     """Revoke a key, and close what it has opened, at once."""
     revoked = _file().remove(options.key)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from parachuted.cli.client import ask, quoted
-from parachuted.cli.commands import JSON, Columns, Json, argument, command, flag, verb
-from parachuted.cli.show import agrees, count, say, say_json, say_table, say_text
+from parachuted.cli.commands import Columns, Steps, command, verb
+from parachuted.cli.show import agrees, count, say, say_each, say_table, say_text
 from parachuted.errors import ParachuteError
 from parachuted.home_files.private import replace_private
 from parachuted.processes.presence import home_of, is_locked
@@ -22,21 +22,24 @@ from parachuted.processes.presence import home_of, is_locked
 NAME = "parachute"
 _KEY = "PARACHUTE_KEY"
 _APPROVE_S = 120.0  # a program may take its time to begin
+# where each program keeps its settings; only Claude Code's are written
+_PLACES = {
+    "claude-code": "",
+    "claude-desktop": "claude_desktop_config.json, of Settings, Developer, Edit Config",
+    "cursor": "~/.cursor/mcp.json",
+    "vscode": ".vscode/mcp.json, or `MCP: Open User Configuration`",
+    "codex": "~/.codex/config.toml",
+    "other": "the client's settings for MCP servers",
+}
 
 
-@command(
-    "mcp",
-    "serve the vault's tools to another agent, over stdio",
-    argument(
-        "--key",
-        metavar="KEY",
-        help=f"act with this API key, and no more rights than it has (default: ${_KEY}, else the "
-        "person's own)",
-    ),
-)
+@command("mcp", "serve the vault's tools to another agent, over stdio")
 def mcp(options: Namespace) -> int:
     """Speak the Model Context Protocol on standard input and output, for an agent that starts this
     command. It passes everything on to the running daemon; where there is none, it starts one.
+
+    --key KEY  act with this API key, and no more rights than it has (default: $PARACHUTE_KEY, else
+        the person's own)
     """
     from parachuted.cli.daemon import start_in_background
     from parachuted.cli.mcp_stdio import McpForwarder
@@ -54,11 +57,12 @@ def mcp(options: Namespace) -> int:
     return 0 if refusal is None else 1
 
 
-@verb("mcp servers", "other programs' MCP servers, which agents may use", "GET /api/mcps")
-def mcp_servers(answer: Json, _options: Namespace) -> None:
+@verb("mcp servers", "other programs' MCP servers, which agents may use")
+def mcp_servers(_options: Namespace) -> Steps:
     """List the MCP servers of the vault's .mcp.json and those that were added, and what keeps one
     from running.
     """
+    answer = yield ask("GET /api/mcps")
     columns: Columns = {
         "SERVER": "name",
         "APPROVED": "approved",
@@ -72,33 +76,27 @@ def mcp_servers(answer: Json, _options: Namespace) -> None:
             say(f"note     {server['name']}: {problem}")
 
 
-@command(
-    "mcp approve",
-    "let an MCP server run as it is now",
-    argument("name", help="as `parachute mcp servers` names it"),
-    argument("--digest", metavar="D", help="approve it only as it was listed with this digest"),
-    flag("--trusted", help="let it run with your own rights, outside of a container"),
-    flag("--yes", help="approve it as it is shown, without being asked"),
-    JSON,
-)
-def mcp_approve(options: Namespace) -> int:
+@verb("mcp approve", "let an MCP server run as it is now")
+def mcp_approve(options: Namespace) -> Steps:
     """Show what an MCP server runs, and ask whether it may, in a container, for the agents that may
     use such tools.
 
     It is pinned as it was shown: its command, the files that this names, and its tools. What
     changes does not run until it is approved again.
+
+    name  as `parachute mcp servers` names it
+    --digest D  approve it only as it was listed with this digest
+    --trusted  let it run with your own rights, outside of a container
+    --yes  approve it as it is shown, without being asked
     """
     digest = options.digest or _shown_and_agreed(options)
     if digest is None:
         return 1
     body = {"digest": digest, "trusted": options.trusted}
     path = f"/api/mcps/{quoted(options.name)}/approve"
-    answer = ask(f"POST {path}", body, timeout_s=_APPROVE_S)
-    if options.json:
-        return say_json(answer)
+    answer = yield ask(f"POST {path}", body, timeout_s=_APPROVE_S)
     say(f"{options.name} is approved, with {count(len(answer['tools']), 'tool')}.")
-    for tool in answer["tools"]:
-        say(f"  {tool['name']}")
+    say_each(f"  {tool['name']}" for tool in answer["tools"])
     return 0
 
 
@@ -120,40 +118,21 @@ def _shown_and_agreed(options: Namespace) -> str | None:
     return str(found["digest"])
 
 
-def _claude_file() -> str:
-    folder = os.environ.get("CLAUDE_CONFIG_DIR") or os.environ.get("HOME")
-    return str((Path(folder) if folder else Path.home()) / ".claude.json")
-
-
-# where each program keeps its settings; only Claude Code's are written
-_PLACES = {
-    "claude-code": "",
-    "claude-desktop": "claude_desktop_config.json, of Settings, Developer, Edit Config",
-    "cursor": "~/.cursor/mcp.json",
-    "vscode": ".vscode/mcp.json, or `MCP: Open User Configuration`",
-    "codex": "~/.codex/config.toml",
-    "other": "the client's settings for MCP servers",
-}
-
-
 @command(
     "mcp install",
     "tell an agent's program how to start `parachute mcp`",
-    argument(
-        "--client",
-        choices=tuple(_PLACES),
-        default="claude-code",
-        help="which program (default: claude-code)",
-    ),
-    argument("--key", metavar="KEY", help="the API key that it is to act with"),
-    flag("--yes", help="write it, for claude-code; without, show what would be written"),
+    f"--client ={'|'.join(_PLACES)}  which program (default: claude-code)",
 )
 def mcp_install(options: Namespace) -> None:
     """Show the settings by which a program starts `parachute mcp`, and where they belong. For
     Claude Code, --yes writes them; other programs' files are never changed.
+
+    --key KEY  the API key that it is to act with
+    --yes  write it, for claude-code; without, show what would be written
     """
-    client, entry = options.client, _server_entry(options.key)
-    place, is_written = _PLACES[client] or _claude_file(), client == "claude-code"
+    client, entry = options.client or "claude-code", _server_entry(options.key)
+    home = os.environ.get("CLAUDE_CONFIG_DIR") or os.environ.get("HOME") or Path.home()
+    place, is_written = _PLACES[client] or f"{Path(home)}/.claude.json", client == "claude-code"
     if not is_written or not options.yes:
         key = "servers" if client == "vscode" else "mcpServers"
         say(f"For {place}:")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parachuted.cli.client import ask, current_vault, is_running, quoted
-from parachuted.cli.commands import JSON, Columns, Json, argument, command, flag, group, verb
+from parachuted.cli.commands import JSON, Columns, Command, Json, Steps, command, verb
 from parachuted.cli.show import agrees, say, say_diff, say_json, say_lines, say_table
 from parachuted.errors import ParachuteError
 from parachuted.home_files.bundled import bundled_folder
@@ -30,19 +30,15 @@ _NONE = (
     "No module. `parachute modules install parachute://NAME` installs one of parachuted's own: "
     "daily, brain, chat or bots; `parachute modules new NAME` makes one of yours."
 )
-_NAME = argument("name", help="as `parachute modules list` names it")
-_CONSENT = (
-    flag("--yes", help="agree without asking"),
-    argument(
-        "--trust",
-        choices=("trusted", "untrusted"),
-        help="trusted: inside the daemon, with all that it may do; untrusted: in a container, with "
-        "Docker (default, but for parachuted's own)",
-    ),
-    JSON,
-)
+_NAME = "name  as `parachute modules list` names it"
+_CONSENT = f"""
+    --yes  agree without asking
+    --trust =trusted|untrusted  trusted: inside the daemon, with all that it may do; untrusted: in a
+        container, with Docker (default, but for parachuted's own)
+    {JSON}
+"""
 
-MODULES = group(
+MODULES = Command(
     "modules",
     "what extends the daemon",
     "Modules: folders of code that add routes, tools and agents.",
@@ -53,13 +49,10 @@ def _trust(module: Json) -> str:
     return f"{module['trust_level']}{', dev' if module['dev'] else ''}"
 
 
-@verb(
-    "modules list",
-    "list the modules",
-    lambda _options: {"modules": ask("GET /api/modules")["modules"]},
-)
-def modules_list(answer: Json, _options: Namespace) -> None:
+@verb("modules list", "list the modules")
+def modules_list(_options: Namespace) -> Steps:
     """List the modules, and whether they run."""
+    answer = yield {"modules": ask("GET /api/modules")["modules"]}
     columns: Columns = {
         "MODULE": "name",
         "VERSION": "version",
@@ -72,30 +65,22 @@ def modules_list(answer: Json, _options: Namespace) -> None:
     say_table(answer["modules"], columns, nothing=_NONE)
 
 
-def _ask_status(options: Namespace) -> Json:
+@verb("modules status", "the state of modules")
+def modules_status(options: Namespace) -> Steps:
+    """Show what modules serve, where they run, and what is wrong. Exits with 1 when one that should
+    run does not.
+
+    name?  only that module
+    """
     modules = ask("GET /api/modules")["modules"]
     found = [module for module in modules if options.name in {None, module["name"]}]
     if options.name is not None and not found:
         raise ParachuteError(f"unknown module {options.name}; `parachute modules list` lists them")
-    return {"modules": found}
-
-
-@verb(
-    "modules status",
-    "the state of modules",
-    _ask_status,
-    argument("name", nargs="?", help="only that module"),
-    fails=lambda answer: any(
-        module["status"] in {"failed", "starting"} for module in answer["modules"]
-    ),
-)
-def modules_status(answer: Json, _options: Namespace) -> None:
-    """Show what modules serve, where they run, and what is wrong. Exits with 1 when one that should
-    run does not.
-    """
-    for module in answer["modules"]:
+    failed = any(module["status"] in {"failed", "starting"} for module in found)
+    yield {"modules": found}, failed
+    for module in found:
         _say_status(module)
-    if not answer["modules"]:
+    if not found:
         say(_NONE)
 
 
@@ -123,18 +108,14 @@ def _say_status(module: Json) -> None:
         say(f"  next      `{command.format('diff')}` shows what changed")
 
 
-@command(
-    "modules install",
-    "install a module",
-    argument(
-        "source", help="a git address, a folder, or parachute://NAME for one of parachuted's own"
-    ),
-    flag("--dev", help="run it from that folder, and again at each edit"),
-    argument("--path", metavar="SUB", help="the folder inside the source that holds manifest.yaml"),
-    *_CONSENT,
-)
+@command("modules install", "install a module", _CONSENT)
 def modules_install(options: Namespace) -> int:
-    """Copy a module into the vault, show what it asks for, and ask whether it may run."""
+    """Copy a module into the vault, show what it asks for, and ask whether it may run.
+
+    source  a git address, a folder, or parachute://NAME for one of parachuted's own
+    --dev  run it from that folder, and again at each edit
+    --path SUB  the folder inside the source that holds manifest.yaml
+    """
     is_address = "://" in options.source or options.source.startswith("git@")
     return _install(options.source if is_address else os.path.realpath(options.source), options)
 
@@ -166,7 +147,7 @@ def install_official(names: Iterable[str], *, yes: bool) -> int:
     return max((_install(f"parachute://{name}", options) for name in wanted), default=0)
 
 
-@command("modules approve", "let a changed one run", _NAME, *_CONSENT)
+@command("modules approve", "let a changed one run", _NAME + _CONSENT)
 def modules_approve(options: Namespace) -> int:
     """Show what changed and what it would be allowed, and ask."""
     if is_running():
@@ -206,9 +187,10 @@ def _consented(options: Namespace, name: str, consent: Json) -> int:
     return int(approved["problem"] is not None)
 
 
-@verb("modules diff", "what changed since", "GET /api/modules/{name}/diff", _NAME)
-def modules_diff(answer: Json, options: Namespace) -> None:
+@verb("modules diff", "what changed since", _NAME)
+def modules_diff(options: Namespace) -> Steps:
     """Show how a module's folder differs from what was approved."""
+    answer = yield ask(f"GET /api/modules/{quoted(options.name)}/diff")
     if answer["diff"]:
         say_diff(answer["diff"])
     else:
@@ -230,15 +212,13 @@ modules_enable, modules_disable, modules_restart = (
 )
 
 
-@command(
-    "modules remove",
-    "remove a module",
-    _NAME,
-    flag("--data", help="delete what it keeps outside the vault, too"),
-    flag("--yes", help="do not ask"),
-)
+@command("modules remove", "remove a module", _NAME)
 def modules_remove(options: Namespace) -> int:
-    """Forget a module; its folder is deleted unless it was changed, its data only with --data."""
+    """Forget a module; its folder is deleted unless it was changed, its data only with --data.
+
+    --data  delete what it keeps outside the vault, too
+    --yes  do not ask
+    """
     what = "its approval and its data" if options.data else "its approval"
     if not options.yes and not agrees(f"Remove {options.name} and {what}?"):
         say("Nothing was removed.")
@@ -252,14 +232,13 @@ def modules_remove(options: Namespace) -> int:
     return 0
 
 
-@command(
-    "modules new",
-    "create one",
-    argument("name", help="small letters, digits and dashes"),
-    argument("--folder", metavar="PATH", help="where (default: the vault's Modules/NAME)"),
-)
+@command("modules new", "create one")
 def modules_new(options: Namespace) -> None:
-    """Write a working module with a test, to start from."""
+    """Write a working module with a test, to start from.
+
+    name  small letters, digits and dashes
+    --folder PATH  where (default: the vault's Modules/NAME)
+    """
     from parachuted.modules.registry.skeleton import new_module
 
     usual = Path(current_vault()) / "Modules" / options.name
@@ -272,11 +251,12 @@ def modules_new(options: Namespace) -> None:
     say(f"  parachute modules {next_step}")
 
 
-@command(
-    "modules test", "run its tests", argument("name", help="a module of the vault, or a folder")
-)
+@command("modules test", "run its tests")
 def modules_test(options: Namespace) -> int:
-    """Run the module's own tests. Exits with 1 when one fails or there is none."""
+    """Run the module's own tests. Exits with 1 when one fails or there is none.
+
+    name  a module of the vault, or a folder
+    """
     folder = Path(options.name).expanduser()
     if not (folder / "manifest.yaml").is_file():
         folder = Path(current_vault()) / "Modules" / options.name

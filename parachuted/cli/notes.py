@@ -9,43 +9,26 @@ import sys
 from argparse import Namespace
 
 from parachuted.cli.client import ask, fetch, in_vault, quoted
-from parachuted.cli.commands import JSON, Columns, Json, argument, command, flag, group, limit, verb
-from parachuted.cli.show import count, escape, say, say_json, say_table
+from parachuted.cli.commands import Columns, Command, Json, Steps, verb
+from parachuted.cli.show import count, escape, say, say_table
 from parachuted.errors import NotFoundError, ParachuteError
 
 _SUFFIXES = (".md", ".markdown")
 _CONTEXT_NAMES = ("AGENTS.md", "CLAUDE.md")  # `vault` names them too, but takes long to import
 _MARK = re.compile(r"</?mark>")
-_FILE = argument(
-    "file", help="a note, by its path in the vault or on the disk; .md may be left out"
-)
+_DOES = {"create": "make", "append": "add to", "keep": "is in", "refuse": "leave"}
 
 
-def _ask_search(options: Namespace) -> Json:
-    words, folder = quoted(" ".join(options.words)), quoted(options.folder)
-    return ask(f"GET /api/search?q={words}&in={folder}&limit={options.limit}")
+@verb("search", "find notes")
+def search(options: Namespace) -> Steps:
+    """Find notes by what they say, the likeliest first.
 
-
-@verb(
-    "search",
-    "find notes",
-    _ask_search,
-    argument(
-        "words",
-        nargs="+",
-        help="words, a 'phrase in \"quotes\"', begin*, tag:x, key:value; -without goes after --",
-    ),
-    argument(
-        "--in",
-        dest="folder",
-        default="",
-        metavar="FOLDER",
-        help="only notes in this folder of the vault",
-    ),
-    limit(20, 100, ", at most 100"),
-)
-def search(answer: Json, _options: Namespace) -> None:
-    """Find notes by what they say, the likeliest first."""
+    words+  words, a 'phrase in "quotes"', begin*, tag:x, key:value; -without goes after --
+    --in FOLDER  only notes in this folder of the vault
+    -n/--limit N=20..100  how many (default: 20, at most 100)
+    """
+    words, folder = quoted(" ".join(options.words)), quoted(vars(options)["in"] or "")
+    answer = yield ask(f"GET /api/search?q={words}&in={folder}&limit={options.limit}")
     for hit in answer["results"]:
         path, title = hit["path"], hit["title"]
         is_named_so = title in {path, path.rpartition("/")[2].rpartition(".")[0]}
@@ -59,22 +42,19 @@ def search(answer: Json, _options: Namespace) -> None:
         say("No note was found.")
 
 
-@command(
-    "read",
-    "print a note",
-    argument("--section", metavar="NAME", help="the section of that heading, with those below it"),
-    _FILE,
-    JSON,
-)
-def read(options: Namespace) -> int:
-    """Print a note, or one section of it."""
+@verb("read", "print a note")
+def read(options: Namespace) -> Steps:
+    """Print a note, or one section of it.
+
+    --section NAME  the section of that heading, with those below it
+    file  a note, by its path in the vault or on the disk; .md may be left out
+    """
     file = options.file.rstrip("/") or "/"
     address = f"/api/notes/{quoted(_path(file), b'/')}"
     try:
-        if options.json:
-            return say_json(ask(f"GET {address}?as=json"))
-        if options.section:
-            text = _section(ask(f"GET {address}?as=json"), options.section)
+        if options.json or options.section:
+            note = yield ask(f"GET {address}?as=json")
+            text = _section(note, options.section)
         else:
             text = fetch(f"{address}?as=raw")
     except NotFoundError as error:
@@ -85,27 +65,21 @@ def read(options: Namespace) -> int:
         sys.stdout.flush()
         sys.stdout.buffer.write(text)
         sys.stdout.buffer.flush()
-    return 0
 
 
-def _ask_new(options: Namespace) -> Json:
+@verb("new", "create a note")
+def new(options: Namespace) -> Steps:
+    """Create a note. Fails if it exists.
+
+    file  a note, by its path in the vault or on the disk; .md may be left out
+    text?  its text; - is stdin (default: its name as a heading)
+    """
     path = _path(options.file)
     text = sys.stdin.read() if options.text == "-" else options.text
     if text is None:
         text = f"# {path.rpartition('/')[2].rpartition('.')[0]}"
     body: dict[str, object] = {"content": text if text.endswith("\n") else f"{text}\n"}
-    return ask(f"PUT /api/notes/{quoted(path, b'/')}", body, only_new=True)
-
-
-@verb(
-    "new",
-    "create a note",
-    _ask_new,
-    _FILE,
-    argument("text", nargs="?", help="its text; - is stdin (default: its name as a heading)"),
-)
-def new(answer: Json, _options: Namespace) -> None:
-    """Create a note. Fails if it exists."""
+    answer = yield ask(f"PUT /api/notes/{quoted(path, b'/')}", body, only_new=True)
     say(f"Made {answer['path']}.")
 
 
@@ -146,27 +120,23 @@ def _section(note: Json, name: str) -> bytes:
     return "".join(texts).encode("utf-8", "replace")
 
 
-CONTEXTS = group(
+CONTEXTS = Command(
     "contexts",
     "the context files of agents",
     "The context files that become part of agents' prompts.",
 )
-_DOES = {"create": "make", "append": "add to", "keep": "is in", "refuse": "leave"}
 
 
-@verb(
-    "contexts migrate",
-    "move old context files into folders",
-    lambda options: ask(f"{'POST' if options.apply else 'GET'} /api/contexts/migration"),
-    flag("--apply", help="do it; `parachute undo` takes it back"),
-    fails=lambda answer: (
-        "run" in answer and any(move["action"] == "refuse" for move in answer["moves"])
-    ),
-)
-def migrate(answer: Json, options: Namespace) -> None:
+@verb("contexts migrate", "move old context files into folders")
+def migrate(options: Namespace) -> Steps:
     """Show what would become of an older program's context files (Chat/contexts/*.md), or move them
     into the folders they are about. Exits with 1 when something could not be moved.
+
+    --apply  do it; `parachute undo` takes it back
     """
+    answer = ask(f"{'POST' if options.apply else 'GET'} /api/contexts/migration")
+    is_refused = any(move["action"] == "refuse" for move in answer["moves"])
+    yield answer, "run" in answer and is_refused
     columns: Columns = {
         "OLD FILE": "file",
         "": lambda move: _DOES[move["action"]],

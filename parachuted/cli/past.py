@@ -7,8 +7,8 @@ from argparse import Namespace
 from pathlib import Path
 
 from parachuted.cli.client import ask, in_vault, quoted
-from parachuted.cli.commands import JSON, Columns, Json, argument, command, flag, limit, verb
-from parachuted.cli.show import count, say, say_diff, say_json, say_table, when
+from parachuted.cli.commands import Columns, Json, Steps, verb
+from parachuted.cli.show import count, say, say_diff, say_table, when
 from parachuted.errors import ParachuteError
 
 _SHORT = 12
@@ -17,19 +17,16 @@ _SHORTEST = 4
 _HEXADECIMAL = frozenset("0123456789abcdef")
 
 
-@verb(
-    "history",
-    "the versions of a file",
-    lambda options: ask(
-        f"GET /api/history?path={quoted(in_vault(options.file))}&limit={options.limit}"
-    ),
-    argument("file", help="a note, by its path in the vault or on the disk, or one that is gone"),
-    limit(20, _MOST, ", at most 1000"),
-)
-def history(answer: Json, options: Namespace) -> None:
+@verb("history", "the versions of a file")
+def history(options: Namespace) -> Steps:
     """List the versions of a file: when, who, in which run, and how many lines came and went.
     Moves are followed.
+
+    file  a note, by its path in the vault or on the disk, or one that is gone
+    -n/--limit N=20..1000  how many (default: 20, at most 1000)
     """
+    path = quoted(in_vault(options.file))
+    answer = yield ask(f"GET /api/history?path={path}&limit={options.limit}")
     versions, file = answer["versions"], shlex.quote(options.file)
     latest = next((version["version"] for version in versions), None)
     columns: Columns = {
@@ -65,22 +62,15 @@ def _lines(change: Json) -> str:
     return "" if change["added"] is None else f"+{change['added']} -{change['removed']}"
 
 
-@verb(
-    "diff",
-    "what a run changed",
-    "GET /api/runs/{run_name}/diff?cascade={cascade}",
-    argument("run_name", metavar="RUN", help="as `parachute runs` lists it"),
-    argument(
-        "--only",
-        dest="cascade",
-        action="store_const",
-        const="false",
-        default="true",
-        help="this run alone, without what followed from it",
-    ),
-)
-def diff(answer: Json, options: Namespace) -> None:
-    """Show what a run, and all that followed from it, changed in every file."""
+@verb("diff", "what a run changed")
+def diff(options: Namespace) -> Steps:
+    """Show what a run, and all that followed from it, changed in every file.
+
+    run_name RUN  as `parachute runs` lists it
+    --only  this run alone, without what followed from it
+    """
+    cascade = "false" if options.only else "true"
+    answer = yield ask(f"GET /api/runs/{quoted(options.run_name)}/diff?cascade={cascade}")
     for file in answer["files"]:
         came = f", which was {file['source']}" if file["source"] is not None else ""
         say(f"{file['path']}{came}: {_lines(file) or 'changed'}, by {', '.join(file['runs'])}")
@@ -93,30 +83,22 @@ def diff(answer: Json, options: Namespace) -> None:
         say(f"{runs}; nothing was changed.")
 
 
-@command(
-    "restore",
-    "bring a file, or a backup, back as it was",
-    argument(
-        "file",
-        metavar="FILE@RUN",
-        help="or FILE@VERSION, as `parachute history FILE` lists it; or a backup's .tar.gz",
-    ),
-    flag("--after", help="as it was after the run, not before it"),
-    argument(
-        "--vault", metavar="PATH", help="of a backup: where the vault goes (default: where it was)"
-    ),
-    flag("--replace", help="of a backup: move a vault and a home that are there aside first"),
-    JSON,
-)
-def restore(options: Namespace) -> int:
+@verb("restore", "bring a file, or a backup, back as it was")
+def restore(options: Namespace) -> Steps:
     """Bring a file back as it was before a run, or in a version. It can be undone, as any run; a
     file that was deleted comes back. With the archive that `parachute backup` wrote: bring back the
     whole vault and home, while no daemon runs.
+
+    file FILE@RUN  or FILE@VERSION, as `parachute history FILE` lists it; or a backup's .tar.gz
+    --after  as it was after the run, not before it
+    --vault PATH  of a backup: where the vault goes (default: where it was)
+    --replace  of a backup: move a vault and a home that are there aside first
     """
     if _is_archive(Path(options.file)):
         from parachuted.cli.backup import restore_backup
 
-        return restore_backup(options)
+        yield from restore_backup(options)
+        return
     if options.vault or options.replace:
         raise ParachuteError(f"--vault and --replace go with a backup; {options.file} is none")
     if options.file.endswith(".tar.gz") and "@" not in options.file:
@@ -131,16 +113,15 @@ def restore(options: Namespace) -> int:
     if is_version and options.after:
         raise ParachuteError("--after goes with a run, not with a version")
     body: dict[str, object] = {"path": in_vault(file), "version" if is_version else "run": name}
-    answer = ask("POST /api/history/restore", {**body, "after": True} if options.after else body)
-    if options.json:
-        return say_json(answer)
+    answer = yield ask(
+        "POST /api/history/restore", {**body, "after": True} if options.after else body
+    )
     if answer["run"] is None:
         say(f"{answer['path']} is so already.")
-        return 0
+        return
     merged = "; what was written meanwhile was kept" if answer["merged"] else ""
     say(f"{answer['path']} is as it was in version {answer['version'][:_SHORT]}{merged}.")
     say(f"Take that back with: parachute undo {answer['run']}")
-    return 0
 
 
 def _is_archive(path: Path) -> bool:

@@ -15,28 +15,27 @@ from typing import TYPE_CHECKING
 
 from parachuted.cli.agents import network_of, shell_of
 from parachuted.cli.client import ask, quoted
-from parachuted.cli.commands import JSON, Json, argument, command, flag, group, verb
-from parachuted.cli.show import count, escape, say, say_json, say_text
+from parachuted.cli.commands import JSON, Command, Json, Steps, command, verb
+from parachuted.cli.show import count, escape, say, say_each, say_json, say_text
 from parachuted.errors import ParachuteError
 
 if TYPE_CHECKING:
     from parachuted.agents.sandbox import Sandboxes
 
 
-SANDBOX = group(
+SANDBOX = Command(
     "sandbox",
     "where agents with a shell run",
     "Agents with a shell run in containers, which Docker makes. These commands need no daemon.",
 )
 
 
-@command(
-    "sandbox build",
-    "make their image",
-    flag("--offline", help="of this machine's own programs, mounted read only; needs no network"),
-)
+@command("sandbox build", "make their image")
 def sandbox_build(options: Namespace) -> int:
-    """Make the image that agents with a shell run in."""
+    """Make the image that agents with a shell run in.
+
+    --offline  of this machine's own programs, mounted read only; needs no network
+    """
 
     async def build(sandboxes: Sandboxes) -> int:
         async with aclosing(sandboxes.build(offline=options.offline)) as lines:
@@ -104,23 +103,17 @@ def _with_sandboxes(act: Callable[[Sandboxes], Awaitable[int]]) -> int:
     return asyncio.run(main())
 
 
-def _ask_explain(options: Namespace) -> Json:
-    folder = f"&working_directory={quoted(options.folder)}" if options.folder else ""
-    return ask(f"GET /api/sandbox/explain?agent={quoted(options.agent)}{folder}")
-
-
-@verb(
-    "sandbox explain",
-    "what an agent could do",
-    _ask_explain,
-    argument("agent", help="as `parachute agents list` names it"),
-    argument("--folder", help="the folder of the vault that it would work in"),
-    fails=lambda answer: not answer["runs_here"],
-)
-def sandbox_explain(answer: Json, _options: Namespace) -> None:
+@verb("sandbox explain", "what an agent could do")
+def sandbox_explain(options: Namespace) -> Steps:
     """Say exactly what an agent could see and do if it ran now, and whether it would. Exits with 1
     when it would not.
+
+    agent  as `parachute agents list` names it
+    --folder FOLDER  the folder of the vault that it would work in
     """
+    folder = f"&working_directory={quoted(options.folder)}" if options.folder else ""
+    answer = ask(f"GET /api/sandbox/explain?agent={quoted(options.agent)}{folder}")
+    yield answer, not answer["runs_here"]
     agent, files = answer["agent"], answer["files"]
     say(f"{agent['name']}: {agent['description']}")
     problem = f": {answer['problem']}" if answer["problem"] else ""
@@ -131,8 +124,7 @@ def sandbox_explain(answer: Json, _options: Namespace) -> None:
     strangers = f"{count(files['strangers'], 'file')} of those that it reads"
     say(f"strangers  {strangers}; after one of them: {answer['after_strangers_text']}")
     say(f"left out   {count(files['left_out'], 'file')} of the vault")
-    for path in agent["permissions"]["outside"]:
-        say(f"           a copy of {path}, to read")
+    say_each(f"           a copy of {path}, to read" for path in agent["permissions"]["outside"])
     say(f"tools      {', '.join(agent['tools'])}")
     say(f"shell      {shell_of(agent)}")
     say(f"network    {network_of(agent)}")
@@ -147,8 +139,7 @@ def sandbox_explain(answer: Json, _options: Namespace) -> None:
 
 def _say_files(what: str, number: int, first: list[str]) -> None:
     say(f"{what:10} {count(number, 'file')}{':' if first else ''}")
-    for path in first:
-        say(f"           {path}")
+    say_each(f"           {path}" for path in first)
     if number > len(first):
         say(f"           and {number - len(first)} more")
 

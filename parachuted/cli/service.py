@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from parachuted.cli.client import current_settings
-from parachuted.cli.commands import JSON, Json, command, group
+from parachuted.cli.commands import JSON, Command, Json, command
 from parachuted.cli.show import say, say_json, say_text
 from parachuted.cli.supervisor import CommandLine, ServiceTarget, Supervisor, find_supervisor
 from parachuted.config import home_folder, load_settings, set_setting
@@ -27,7 +27,7 @@ _SECONDS = 60
 _LOOK_S = 0.2
 _NOTE = re.compile(rb"written by `parachute service install`; sha256 ([0-9a-f]{64})")
 
-SERVICE = group(
+SERVICE = Command(
     "service",
     "run at login",
     "Let systemd (Linux) or launchd (macOS) start the daemon at login and keep it running.",

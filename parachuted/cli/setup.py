@@ -24,10 +24,10 @@ from parachuted.agents.credentials import (
 )
 from parachuted.cli import module_commands as of_modules
 from parachuted.cli.client import ask, current_settings, found_daemon
-from parachuted.cli.commands import JSON, Json, argument, command, flag, group
+from parachuted.cli.commands import Command, Json, Steps, command, verb
 from parachuted.cli.parser import make_parser
 from parachuted.cli.service import this_supervisor
-from parachuted.cli.show import agrees, say, say_json, say_table
+from parachuted.cli.show import agrees, say, say_each, say_table
 from parachuted.config import Settings, describe_settings, home_folder, set_setting, setting_text
 from parachuted.errors import ConfigError, ParachuteError
 from parachuted.home_files.bundled import make_vault
@@ -38,31 +38,19 @@ from parachuted.processes.presence import home_of, refuse_second
 _LOGINS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 _VARIABLE = "the environment variable "
 _FIRST_MODULES = ("brain", "chat", "daily")  # bots need an account elsewhere
-_SETTING = argument("key", help="as `parachute config` lists it")
-_UNCLEAR = argument("path", help="the vault that is unclear")
+_SETTING = "key  as `parachute config` lists it"
+_UNCLEAR = "path  the vault that is unclear"
 
 
-def _names(listed: str) -> list[str]:
-    return [name.strip() for name in listed.split(",") if name.strip()]
-
-
-@command(
-    "init",
-    "create a vault",
-    argument("path", nargs="?", help="where (default: the setting `vault`, ~/Parachute)"),
-    argument(
-        "--with",
-        dest="modules",
-        metavar="NAMES",
-        action="extend",
-        type=_names,
-        help="install these of parachuted's own modules, such as daily,brain,chat, after showing "
-        "what each may do",
-    ),
-    flag("--yes", help="with --with: do it without asking"),
-)
+@command("init", "create a vault")
 def init(options: Namespace) -> int:
-    """Create a vault from the template, and use it from now on."""
+    """Create a vault from the template, and use it from now on.
+
+    path?  where (default: the setting `vault`, ~/Parachute)
+    --with* NAMES  install these of parachuted's own modules, such as daily,brain,chat, after
+        showing what each may do
+    --yes  with --with: do it without asking
+    """
     if options.path is None:
         say(make_vault(current_settings().vault))
         say("`parachute start` watches it.")
@@ -72,14 +60,16 @@ def init(options: Namespace) -> int:
         set_setting(home_folder(os.environ), "vault", os.fspath(vault))
         say("It is your vault from now on. `parachute start` watches it.")
         _mention_service(home_folder(os.environ))
-    if options.modules is None:
+    names = ",".join(vars(options)["with"] or ()).split(",")
+    modules = [name.strip() for name in names if name.strip()]
+    if not modules:
         return 0
     from parachuted.cli.modules import install_official
 
     if not (options.yes or sys.stdin.isatty()):
         how = "read what follows, then run `parachute modules approve NAME` for each"
         say(f"Nothing is approved without a terminal or --yes: {how}.")
-    return install_official(options.modules, yes=options.yes)
+    return install_official(modules, yes=options.yes)
 
 
 def make_default_vault(vault: Path) -> None:
@@ -96,29 +86,26 @@ def make_default_vault(vault: Path) -> None:
         install_official(_FIRST_MODULES, yes=False)
 
 
-@command("vault", "the vault in use", JSON)
-def vault(options: Namespace) -> int:
+@verb("vault", "the vault in use")
+def vault(_options: Namespace) -> Steps:
     """Show which folder of notes is used, or choose another."""
     chosen = current_settings().vault
     record = found_daemon()
     used = chosen if record is None else Path(str(record["vault"]))
-    if options.json:
-        places = {"vault": os.fspath(used), "exists": used.is_dir()}
-        return say_json({**places, "settings": os.fspath(chosen)})
+    places = {"vault": os.fspath(used), "exists": used.is_dir()}
+    yield {**places, "settings": os.fspath(chosen)}
     say(f"{used}{'' if used.is_dir() else ' (not there yet; `parachute init` makes it)'}")
     if used != chosen:
         say(f"The daemon that is running was started on it; the settings say {chosen}.")
-    return 0
 
 
-@command(
-    "vault set",
-    "use another vault",
-    argument("path", help="a folder that is there; `parachute init PATH` makes a new one"),
-)
+@command("vault set", "use another vault")
 def vault_set(options: Namespace) -> None:
-    """Use another vault from the next start on."""
-    chosen = real_path(Path(options.path).expanduser())
+    """Use another vault from the next start on.
+
+    path  a folder that is there; `parachute init PATH` makes a new one
+    """
+    chosen = Path(options.path).expanduser().resolve()
     if not chosen.is_dir():
         how = f"`parachute init {shlex.quote(os.fspath(chosen))}` makes a vault there"
         raise ParachuteError(f"there is no folder {chosen}; {how}")
@@ -151,8 +138,8 @@ def vault_adopt(options: Namespace) -> None:
     say("It has its history back. `parachute start` uses it.")
 
 
-@command("config", "the settings", JSON)
-def config(options: Namespace) -> int:
+@verb("config", "the settings")
+def config(_options: Namespace) -> Steps:
     """Show every setting, its value and what it means, or change one."""
     settings = current_settings()
     rows = [
@@ -160,23 +147,18 @@ def config(options: Namespace) -> int:
         for key, _type, default, means in describe_settings()
     ]
     rows += of_modules.module_settings()
-    if options.json:
-        return say_json(rows)
+    yield rows
     say_table(rows, {"SETTING": "key", "VALUE": "value", "DEFAULT": "default", "MEANS": "means"})
-    for note in settings.notes:
-        say(f"note  {note}")
-    return 0
+    say_each(f"note  {note}" for note in settings.notes)
 
 
-@command(
-    "config set",
-    "change a setting",
-    argument("key", help="as `parachute config` lists it, such as agent.backend"),
-    argument("value", help="the new value; '' restores the default"),
-)
+@command("config set", "change a setting")
 def config_set(options: Namespace) -> int:
     """Change one setting in config.yaml, which the daemon takes up at its next start; or one of a
     module's, such as modules.daily.layout, in modules.yaml, which it takes up at once.
+
+    key  as `parachute config` lists it, such as agent.backend
+    value  the new value; '' restores the default
     """
     return _set(options.key, options.value)
 
@@ -214,16 +196,15 @@ def _text(settings: Settings, key: str) -> str:
     return setting_text(settings, key)
 
 
-AUTH = group("auth", "the login for the model", "Which login for Claude was found.")
+AUTH = Command("auth", "the login for the model", "Which login for Claude was found.")
 
 
-@command("auth status", "what was found", JSON)
-def auth_status(options: Namespace) -> int:
+@verb("auth status", "what was found")
+def auth_status(_options: Namespace) -> Steps:
     """Say where a login was looked for and found. Never shows it."""
     settings, record = current_settings(), found_daemon()
     logins = _logins_here(settings) if record is None else ask("GET /api/auth/logins")
-    if options.json:
-        return say_json({"daemon": record["pid"] if record is not None else None, **logins})
+    yield {"daemon": record["pid"] if record is not None else None, **logins}
     if record is not None:
         say(f"The daemon (pid {record['pid']}, watching {record['vault']}):")
     for login in logins["looked"]:
@@ -233,15 +214,12 @@ def auth_status(options: Namespace) -> int:
         how = "log in with Claude Code, `parachute auth set ANTHROPIC_API_KEY`"
         say(f"To use a model: {how}, or `parachute config set agent.base_url`")
         say("with the address of a local model; then `parachute restart`.")
-    for difference in _other_logins(record, logins) if record is not None else ():
-        say(f"note  {difference}")
-    return 0
+    if record is not None:
+        say_each(f"note  {difference}" for difference in _other_logins(record, logins))
 
 
 @command(
-    "auth set",
-    "keep a login for a service",
-    argument("name", choices=_LOGINS, help=", ".join(_LOGINS)),
+    "auth set", "keep a login for a service", f"name NAME={'|'.join(_LOGINS)}  {', '.join(_LOGINS)}"
 )
 def auth_set(options: Namespace) -> None:
     """Keep a login in the home for a daemon that has no terminal's environment, as a service.
@@ -318,7 +296,7 @@ Make that folder first where there is none (`mkdir -p`), and open a new terminal
 @command(
     "completion",
     "words completed by your shell",
-    argument("shell", choices=("bash", "zsh", "fish"), help="bash, zsh or fish"),
+    "shell =bash|zsh|fish  bash, zsh or fish",
     long=_ABOUT,
 )
 def completion(options: Namespace) -> None:

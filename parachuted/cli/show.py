@@ -41,9 +41,13 @@ def say(text: str = "") -> None:
     sys.stdout.write(before + escape(" ".join(line.splitlines())) + after + "\n")
 
 
-def say_text(text: str) -> None:
-    for line in text.split("\n"):
+def say_each(lines: Iterable[str]) -> None:
+    for line in lines:
         say(line)
+
+
+def say_text(text: str) -> None:
+    say_each(text.split("\n"))
 
 
 def say_lines(lines: Iterable[str]) -> None:

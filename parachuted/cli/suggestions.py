@@ -12,8 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from parachuted.cli.client import ask
-from parachuted.cli.commands import Columns, Json, argument, flag, group, verb
-from parachuted.cli.show import count, read_json, say, say_diff, say_lines, say_table, when
+from parachuted.cli.commands import Columns, Command, Json, Steps, verb
+from parachuted.cli.show import (
+    count,
+    read_json,
+    say,
+    say_diff,
+    say_each,
+    say_lines,
+    say_table,
+    when,
+)
 from parachuted.errors import ParachuteError
 from parachuted.texts import visible
 from parachuted.texts.visible import fact, quoted_lines
@@ -24,10 +33,10 @@ _NONE_WAITS = (
 _NONE = "No suggestion was made yet. What agents may not do themselves, they suggest."
 _MOST = 20_000
 _TEXTS = ("text", "content", "value", "to")
-_ID = argument("id", help="as `parachute suggestions list` names it")
-_IDS = argument("ids", nargs="+", metavar="ID", help="as `parachute suggestions list` names it")
+_ID = "id  as `parachute suggestions list` names it"
+_IDS = "ids+ ID  as `parachute suggestions list` names it"
 
-SUGGESTIONS = group(
+SUGGESTIONS = Command(
     "suggestions",
     "what agents would change",
     "Changes that agents and modules would make and may not. They are files in Suggestions/ too: "
@@ -35,14 +44,13 @@ SUGGESTIONS = group(
 )
 
 
-@verb(
-    "suggestions list",
-    "those that wait",
-    lambda options: ask(f"GET /api/suggestions{'' if options.all else '?status=pending'}"),
-    flag("--all", help="earlier ones too, and how often each agent's were accepted"),
-)
-def suggestions_list(answer: Json, options: Namespace) -> None:
-    """List the suggestions that wait for you."""
+@verb("suggestions list", "those that wait")
+def suggestions_list(options: Namespace) -> Steps:
+    """List the suggestions that wait for you.
+
+    --all  earlier ones too, and how often each agent's were accepted
+    """
+    answer = yield ask(f"GET /api/suggestions{'' if options.all else '?status=pending'}")
     columns: Columns = {
         "SUGGESTION": "id",
         "WHAT": "title",
@@ -56,9 +64,10 @@ def suggestions_list(answer: Json, options: Namespace) -> None:
         say(f"{row['agent']}: {decided} decided on, {row['rate']:.0%} accepted")
 
 
-@verb("suggestions show", "one of them", lambda options: _get(options.id), _ID)
-def suggestions_show(answer: Json, _options: Namespace) -> None:
+@verb("suggestions show", "one of them", _ID)
+def suggestions_show(options: Namespace) -> Steps:
     """Show what a suggestion would change, and why."""
+    answer = yield _get(options.id)
     status, run = answer["status"], answer["run"]
     say(f"{answer['id']}: {status}")
     lines = [
@@ -86,83 +95,61 @@ def _is_superseded(answer: Json) -> bool:
     return any(suggestion["status"] == "superseded" for suggestion in answer)
 
 
-def _say_resolved(answer: Json, _options: Namespace) -> None:
-    for suggestion in answer:
-        say(f"{suggestion['status']:<10} {suggestion['title']}: {suggestion['outcome']}")
+def _resolved(answer: Json) -> Steps:
+    yield answer, _is_superseded(answer)
+    _say_resolved(answer)
 
 
-@verb(
-    "suggestions approve",
-    "do it",
-    lambda options: [_post(name, "approve", {}) for name in options.ids],
-    _IDS,
-    fails=_is_superseded,
-)
-def suggestions_approve(answer: Json, options: Namespace) -> None:
+def _say_resolved(answer: Json) -> None:
+    say_each(f"{found['status']:<10} {found['title']}: {found['outcome']}" for found in answer)
+
+
+@verb("suggestions approve", "do it", _IDS)
+def suggestions_approve(options: Namespace) -> Steps:
     """Do what it suggests; `parachute undo` takes it back. Exits with 1 when one could not be
     done.
     """
-    _say_resolved(answer, options)
+    return _resolved([_post(name, "approve", {}) for name in options.ids])
 
 
-@verb(
-    "suggestions reject",
-    "reject it",
-    lambda options: [
-        _post(name, "reject", {"reason": options.reason or ""}) for name in options.ids
-    ],
-    argument("--reason", metavar="TEXT", help="why not, for the record"),
-    _IDS,
-    fails=_is_superseded,
-)
-def suggestions_reject(answer: Json, options: Namespace) -> None:
-    """Reject a suggestion; nothing changes."""
-    _say_resolved(answer, options)
+@verb("suggestions reject", "reject it", _IDS)
+def suggestions_reject(options: Namespace) -> Steps:
+    """Reject a suggestion; nothing changes.
+
+    --reason TEXT  why not, for the record
+    """
+    body: dict[str, object] = {"reason": options.reason or ""}
+    return _resolved([_post(name, "reject", body) for name in options.ids])
 
 
-@verb(
-    "suggestions approve-all",
-    "do all",
-    "POST /api/suggestions/approve-all",
-    fails=lambda answer: answer["failed"] or _is_superseded(answer["resolved"]),
-)
-def suggestions_approve_all(answer: Json, options: Namespace) -> None:
+@verb("suggestions approve-all", "do all")
+def suggestions_approve_all(_options: Namespace) -> Steps:
     """Do all that wait, the oldest first. Exits with 1 when one could not be done."""
-    for name, why in answer["failed"].items():
-        say(f"failed   {name}: {why}")
-    if not answer["resolved"] and not answer["failed"]:
+    answer = ask("POST /api/suggestions/approve-all")
+    resolved, failed = answer["resolved"], answer["failed"]
+    yield answer, failed or _is_superseded(resolved)
+    say_each(f"failed   {name}: {why}" for name, why in failed.items())
+    if not resolved and not failed:
         say("No suggestion waits.")
-    _say_resolved(answer["resolved"], options)
+    _say_resolved(resolved)
 
 
-def _ask_edit(options: Namespace) -> Json:
+@verb("suggestions edit", "change it, then do it", _ID)
+def suggestions_edit(options: Namespace) -> Steps:
+    """Change its text in $EDITOR, and do that.
+
+    --payload FILE  take this payload, as JSON, in place of asking your editor; - is stdin
+    """
     found = _get(options.id)
     if found["status"] != "pending":
         raise ParachuteError(f"the suggestion {found['id']} was {found['status']} already")
     payload = read_json(options.payload) if options.payload else _edited(found["payload"])
-    if payload == found["payload"]:
-        return []
-    return [_post(found["id"], "modify", {"payload": payload})]
-
-
-@verb(
-    "suggestions edit",
-    "change it, then do it",
-    _ask_edit,
-    argument(
-        "--payload",
-        metavar="FILE",
-        help="take this payload, as JSON, in place of asking your editor; - is stdin",
-    ),
-    _ID,
-    fails=_is_superseded,
-)
-def suggestions_edit(answer: Json, options: Namespace) -> None:
-    """Change its text in $EDITOR, and do that."""
-    if not answer:
-        say("Nothing was changed, so nothing was done.")
-        say(f"As it is, do it with: parachute suggestions approve {options.id}")
-    _say_resolved(answer, options)
+    if payload != found["payload"]:
+        yield from _resolved([_post(found["id"], "modify", {"payload": payload})])
+        return
+    yield []
+    say("Nothing was changed, so nothing was done.")
+    say(f"As it is, do it with: parachute suggestions approve {options.id}")
 
 
 def _get(name: str) -> Json:

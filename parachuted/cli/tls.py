@@ -8,9 +8,9 @@ from argparse import Namespace
 from datetime import UTC, datetime
 
 from parachuted.cli.client import current_settings, found_daemon
-from parachuted.cli.commands import JSON, argument, command, flag
+from parachuted.cli.commands import Steps, verb
 from parachuted.cli.daemon import restart_in_place
-from parachuted.cli.show import say, say_json, say_text
+from parachuted.cli.show import say, say_text
 from parachuted.config import home_folder, set_setting
 from parachuted.errors import ConfigError
 from parachuted.processes.addresses import terminal_qr, tls_address
@@ -27,32 +27,25 @@ Then `parachute keys create "my phone"` shows the link that signs it in.
 """  # noqa: E501
 
 
-@command(
-    "tls",
-    "serve other devices encrypted",
-    argument("--port", type=int, metavar="PORT", help=f"the port (default: {_PORT})"),
-    argument(
-        "--name",
-        action="append",
-        metavar="NAME",
-        help="a host name of this machine besides its address, such as notes.local (may be given "
-        "more than once)",
-    ),
-    flag("--new", help="make another authority, which devices have to be given again"),
-    flag("--off", help="serve nothing encrypted any more"),
-    JSON,
-)
-def tls(options: Namespace) -> int:
+@verb("tls", "serve other devices encrypted")
+def tls(options: Namespace) -> Steps:
     """Make a certificate authority of your own, serve the page and the API encrypted with it, and
     show how a phone gets it. A phone needs that for its microphone and to install the page.
 
     The authority is good for the names given here and for addresses of private networks alone.
     The daemon's certificate lasts 30 days, and is renewed by itself.
+
+    --port PORT  the port (default: 3443)
+    --name* NAME  a host name of this machine besides its address, such as notes.local (may be given
+        more than once)
+    --new  make another authority, which devices have to be given again
+    --off  serve nothing encrypted any more
     """
     home = home_folder(os.environ)
     if options.off:
         _save_port(0, is_silent=options.json)
-        return say_json({"port": 0}) if options.json else 0
+        yield {"port": 0}
+        return
     from parachuted.keys.tls import CertificateAuthority, host_name
 
     authority = CertificateAuthority(home)
@@ -70,9 +63,8 @@ def tls(options: Namespace) -> int:
     info = authority.info()
     address = tls_address(chosen.host, port, info.names)
     link = f"{address}tls/authority.crt" if address else ""
-    if options.json:
-        places = {"address": address, "authority": link}
-        return say_json({**places, "fingerprint": info.fingerprint, "port": port})
+    places = {"address": address, "authority": link}
+    yield {**places, "fingerprint": info.fingerprint, "port": port}
     say(f"The page, encrypted:  {address or 'this machine has no address in a network'}")
     say(f"The authority:        {link or authority.certificate}")
     say(f"Its fingerprint:      {info.fingerprint}")
@@ -80,7 +72,6 @@ def tls(options: Namespace) -> int:
     say_text(_INSTALL)
     if link and sys.stdout.isatty():
         terminal_qr(link, sys.stdout.encoding)
-    return 0
 
 
 def _save_port(port: int, *, is_silent: bool) -> None:
