@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from parachuted.cli.client import ask, found_daemon
 from parachuted.cli.commands import JSON, command
-from parachuted.cli.show import say, say_text
+from parachuted.cli.show import say, say_each, say_text
 from parachuted.errors import ConfigError, DaemonError, NoDaemonError, ParachuteError
 from parachuted.processes.presence import (
     absolute,
@@ -50,20 +50,16 @@ _START = """
 @command("start", "start the daemon", _WHERE + _START)
 def start(options: Namespace) -> int:
     """Start watching the vault, in the background unless --foreground."""
-    return _start(options)
+    home = _home_without_daemon()
+    if options.make_default:
+        from parachuted.cli.setup import make_default_vault
 
-
-def _start(options: Namespace) -> int:
-    home = home_of(os.environ)
-    record = running_daemon(home)
-    if record is not None:
-        there = f"a daemon is already running (pid {record['pid']}) on {record['vault']}"
-        raise DaemonError(f"{there}; `parachute status` tells more")
+        make_default_vault(_load(options.vault, options.port).vault)
     if not options.foreground:
-        return _background(home, options)
+        return start_in_background(options.vault, options.port)
     gc.disable()  # loading makes objects and drops few; the daemon lets it begin once all is loaded
-    settings = _load(options)
-    _refuse_start(home, settings)
+    settings = _load(options.vault, options.port)
+    _refuse(home, settings)
     for note in () if options.detached else settings.notes:
         say(f"note  {note}")
     from parachuted.cli.foreground import serve
@@ -77,31 +73,89 @@ def _start(options: Namespace) -> int:
     return 0
 
 
-def start_in_background() -> None:
-    how = {"foreground": False, "make_default": False, "quiet": False, "detached": False}
-    _start(Namespace(vault=None, port=None, **how))
+def start_in_background(vault: str | None = None, port: int | None = None) -> int:
+    """What `parachute start` does. Raises DaemonError, ConfigError, NoDaemonError."""
+    home = _home_without_daemon()
+    _refuse_full_disk(home)
+    # what was relative to this folder
+    environment = {**os.environ, "PARACHUTE_HOME": home}
+    for name in ("PARACHUTE_VAULT", "VAULT_PATH"):
+        if environment.get(name):
+            environment[name] = absolute(environment[name], os.environ)
+    words = [sys.executable, "-m", "parachuted", "start", "--foreground", "--detached"]
+    if vault is not None:
+        vault = absolute(vault, os.environ)
+        words += ["--vault", vault]
+    words += ["--port", str(port)] if port is not None else []
+    output = Path(home, "logs", "start.log")
+    output.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with output.open("wb") as file:
+        process = subprocess.Popen(  # noqa: S603  our own program
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+            cwd="/",
+            env=environment,
+        )
+    try:
+        settings = _load(vault, port)  # while the daemon begins; it ends for wrong settings too
+    except ConfigError:
+        process.terminate()
+        process.wait()
+        raise
+    say_each(f"note  {note}" for note in settings.notes)
+    record = _wait(home, process)
+    try:
+        if record is not None:
+            return _greet(record)
+        _refuse(home, settings)
+    except NoDaemonError:
+        process.wait(_PATIENCE_S)
+    said = output.read_text("utf-8", "replace").strip().splitlines()
+    silent = f"it ended with {process.returncode}; `parachute logs` may say why"
+    why = said[-1].removeprefix("parachute: ") if said else silent
+    raise DaemonError(f"the daemon did not start: {why}")
 
 
-def _load(options: Namespace) -> Settings:
+def _home_without_daemon() -> str:
+    home = home_of(os.environ)
+    record = running_daemon(home)
+    if record is not None:
+        there = f"a daemon is already running (pid {record['pid']}) on {record['vault']}"
+        raise DaemonError(f"{there}; `parachute status` tells more")
+    return home
+
+
+def _load(vault: str | None, port: int | None) -> Settings:
     from parachuted.config import home_folder, load_settings
 
-    flags = {"vault": options.vault, "port": options.port}
-    settings = load_settings(home_folder(os.environ), os.environ, flags)
-    if options.make_default:
-        from parachuted.cli.setup import make_default_vault
-
-        make_default_vault(settings.vault)
-    return settings
+    return load_settings(home_folder(os.environ), os.environ, {"vault": vault, "port": port})
 
 
-def _refuse_start(home: str, settings: Settings) -> None:
-    from parachuted.home_files.vault_state import no_vault
+def _refuse(home: str, settings: Settings, running: dict[str, object] | None = None) -> None:
+    """Raise DaemonError where none could start, in the place of the one that is running."""
+    from parachuted.home_files.vault_state import no_vault, state_folder
 
     if not settings.vault.is_dir():
-        raise DaemonError(no_vault(settings.vault))
-    refuse_second(home, os.fspath(settings.vault))
+        goes_on = "" if running is None else ". The daemon that is running goes on"
+        raise DaemonError(f"{no_vault(settings.vault)}{goes_on}")
+    if running is None:
+        refuse_second(home, os.fspath(settings.vault))
+    else:
+        state_folder(Path(home), settings.vault)  # asks, where it is not clear which vault that is
     for folder in (home, os.fspath(settings.vault)):
         _refuse_full_disk(folder)
+    if running is None or settings.port in {0, running["port"]}:
+        return
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        socket.create_server((settings.host, settings.port), family=family).close()
+    except OSError as error:
+        reason = f"port {settings.port} cannot be used ({error.strerror or error})"
+        goes_on = "so the daemon that is running goes on; choose another port"
+        raise DaemonError(f"{reason}, {goes_on}") from error
 
 
 @command("stop", "stop the daemon")
@@ -127,44 +181,24 @@ def restart(options: Namespace) -> int:
     record = _settled(home)
     flagged = record.get("flags") if record is not None else None
     flags = flagged if isinstance(flagged, dict) else {}
-    is_elsewhere = bool(flags.get("foreground")) and options.vault is None and options.port is None
-    options.vault = options.vault if options.vault is not None else flags.get("vault")
-    options.port = options.port if options.port is not None else flags.get("port")
-    options.foreground = options.quiet = options.detached = options.make_default = False
-    settings = _load(options)
+    vault = options.vault if options.vault is not None else flags.get("vault")
+    port = options.port if options.port is not None else flags.get("port")
+    settings = _load(vault, port)
     if record is not None:
-        _refuse_hopeless(home, settings, record)
-        if is_elsewhere:
+        _refuse(home, settings, record)
+        if flags.get("foreground") and options.vault is None and options.port is None:
             return _greet(restart_in_place(record))
         if not _end(home, record):
             say(f"The daemon (pid {record['pid']}) does not end, so it is killed; nothing is lost.")
             _signal(record, signal.SIGKILL)
             _wait_until(lambda: not is_locked(home), float("inf"))
     try:
-        return _start(options)
+        return start_in_background(vault, port)
     except ParachuteError as error:
         if record is None or is_locked(home):
             raise
         none = "The earlier daemon has ended, so none is running: mend this, then `parachute start`"
         raise DaemonError(f"{error.message}\n{none}.") from error
-
-
-def _refuse_hopeless(home: str, settings: Settings, record: dict[str, object]) -> None:
-    from parachuted.home_files.vault_state import no_vault, state_folder
-
-    if not settings.vault.is_dir():
-        raise DaemonError(f"{no_vault(settings.vault)}. The daemon that is running goes on")
-    state_folder(Path(home), settings.vault)  # asks, where it is not clear which vault that is
-    for folder in (home, os.fspath(settings.vault)):
-        _refuse_full_disk(folder)
-    if settings.port not in {0, record["port"]}:
-        family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-        try:
-            socket.create_server((settings.host, settings.port), family=family).close()
-        except OSError as error:
-            reason = f"port {settings.port} cannot be used ({error.strerror or error})"
-            goes_on = "so the daemon that is running goes on; choose another port"
-            raise DaemonError(f"{reason}, {goes_on}") from error
 
 
 def restart_in_place(record: dict[str, object]) -> dict[str, object]:
@@ -188,7 +222,7 @@ def logs(options: Namespace) -> None:
     -f/--follow  keep showing new lines
     -n/--lines N=50  how many lines (default: 50)
     """
-    path = _logs(home_of(os.environ)) / "daemon.log"
+    path = Path(home_of(os.environ), "logs", "daemon.log")
     if not path.exists():
         raise ParachuteError(f"there is no log yet at {path}")
     follow = ["-F"] if options.follow else []
@@ -208,58 +242,6 @@ def logs(options: Namespace) -> None:
                 sys.stdout.flush()
         finally:
             tail.kill()
-
-
-def _background(home: str, options: Namespace) -> int:
-    _refuse_full_disk(home)
-    if options.make_default:
-        _load(options)
-        options.make_default = False
-    # what was relative to this folder
-    environment = {**os.environ, "PARACHUTE_HOME": home}
-    for name in ("PARACHUTE_VAULT", "VAULT_PATH"):
-        if environment.get(name):
-            environment[name] = absolute(environment[name], os.environ)
-    words = ["start", "--foreground", "--detached"]
-    if options.vault is not None:
-        options.vault = absolute(options.vault, os.environ)
-        words += ["--vault", options.vault]
-    words += ["--port", str(options.port)] if options.port is not None else []
-    _logs(home).mkdir(parents=True, exist_ok=True, mode=0o700)
-    with _output(home).open("wb") as file:
-        process = subprocess.Popen(  # noqa: S603  our own program
-            [sys.executable, "-m", "parachuted", *words],
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=file,
-            start_new_session=True,
-            cwd="/",
-            env=environment,
-        )
-    try:
-        notes = _load(options).notes  # while the daemon begins; it ends for wrong settings too
-    except ConfigError:
-        process.terminate()
-        process.wait()
-        raise
-    for note in notes:
-        say(f"note  {note}")
-    record = _wait(home, process)
-    if record is None:
-        _refuse_start(home, _load(options))
-        raise _not_started(home, process)
-    try:
-        return _greet(record)
-    except NoDaemonError:
-        process.wait(_PATIENCE_S)
-        raise _not_started(home, process) from None
-
-
-def _not_started(home: str, process: subprocess.Popen[bytes]) -> DaemonError:
-    said = _output(home).read_text("utf-8", "replace").strip().splitlines()
-    silent = f"it ended with {process.returncode}; `parachute logs` may say why"
-    why = said[-1].removeprefix("parachute: ") if said else silent
-    return DaemonError(f"the daemon did not start: {why}")
 
 
 def _greet(record: dict[str, object]) -> int:
@@ -328,11 +310,3 @@ def _wait_until(condition: Callable[[], _T], patience_s: float = _PATIENCE_S) ->
     while not (found := condition()) and time.monotonic() < deadline:
         time.sleep(_STEP_S)
     return found
-
-
-def _output(home: str) -> Path:
-    return _logs(home) / "start.log"
-
-
-def _logs(home: str) -> Path:
-    return Path(home, "logs")

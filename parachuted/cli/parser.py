@@ -31,9 +31,8 @@ _FILES = {
     "setup": ("init", "vault", "config", "auth", "completion"),
     "ask": (
         *("status", "watches", "tasks", "runs", "bubble"),
-        *("pause", "resume", "why", "undo", "doctor"),
+        *("pause", "resume", "why", "undo", "doctor", "history", "diff", "restore"),
     ),
-    "past": ("history", "diff", "restore"),
     "notes": ("search", "read", "new", "contexts"),
     "suggestions": ("suggestions",),
     "chat": ("chat",),
@@ -45,8 +44,7 @@ _FILES = {
     "mcp": ("mcp",),
     "sandbox": ("sandbox",),
     "backup": ("backup",),
-    "page": ("open",),
-    "tls": ("tls",),
+    "page": ("open", "tls"),
     "demo": ("demo",),
 }
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.cli import main, service
-from parachuted.cli.supervisor import ServiceTarget, Supervisor, find_supervisor
+from parachuted.cli.service import ServiceTarget, Supervisor, find_supervisor
 from parachuted.errors import DaemonError, StorageFailedError
 
 STAND_IN = """#!/bin/sh

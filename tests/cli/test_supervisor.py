@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.cli.supervisor import ServiceTarget, find_supervisor, render_plist, render_unit
+from parachuted.cli.service import ServiceTarget, find_supervisor, render_plist, render_unit
 from parachuted.errors import DaemonError
 from parachuted.home_files.bundled import bundled_folder
 
