@@ -42,7 +42,7 @@ _DATABASE = b"SQLite format 3\0"
 _BESIDE_DATABASE = ("-wal", "-shm", "-journal")
 _SECRETS, _MODULE_DATA = "secrets.json", "module-data"  # where a module keeps tokens
 _REBUILT = frozenset({"search.db"})
-_LISTED = {"vault": str, "home": str, "made": str, "members": list}
+_PLACES = ("vault", "home", "made")
 _IN_MEMORY = 16 << 20
 # a file that changed less than this ago may change once more within the same tick of its time stamp
 _SETTLED_NS = 100_000_000
@@ -75,8 +75,8 @@ def backup(options: Namespace) -> Steps:
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     try:
         with open(partial, "xb", opener=as_private) as file:
-            archive = _Archive(vault, home, with_secrets=options.with_secrets)
-            members = archive.write(file, found_daemon())
+            folders = {"home": home, "vault": vault}
+            members = _write(file, folders, with_secrets=options.with_secrets)
             os.fsync(file.fileno())
         partial.rename(target)
     except OSError as error:
@@ -95,66 +95,61 @@ def _size(size: int) -> str:
     return f"{size / 1e6:.1f} MB" if size >= 1_000_000 else f"{max(size // 1000, 1)} kB"  # noqa: PLR2004
 
 
-class _Archive:
-    def __init__(self, vault: Path, home: Path, *, with_secrets: bool) -> None:
-        self._with_secrets = with_secrets
-        self._folders = {"home": home, "vault": vault}
-        self._added: dict[str, _Signature] = {}
-        self._present: set[str] = set()
+def _write(file: IO[bytes], folders: dict[str, Path], *, with_secrets: bool) -> int:
+    """How many members it has."""
+    added: dict[str, _Signature] = {}
+    present: set[str] = set()
 
-    def write(self, file: IO[bytes], record: dict[str, object] | None) -> int:
-        """How many members it has. `record`: of the daemon at work."""
-        with (
-            gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6) as zipped,
-            tarfile.open(fileobj=zipped, mode="w|") as tar,
-        ):
-            for member in chain(self._changed(), self._changed()):
-                _add(tar, *member)
-            with _stopped(record):
-                changed = list(self._changed())
-            for member in changed:
-                _add(tar, *member)
-            made = {
-                "format": 1,
-                "version": __version__,
-                "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                "vault": os.fspath(self._folders["vault"]),
-                "home": os.fspath(self._folders["home"]),
-                "members": sorted(self._present),
-            }
-            _add(tar, tarfile.TarInfo(_LIST), io.BytesIO(json.dumps(made).encode()))
-        return len(self._present)
-
-    def _changed(self) -> Iterator[_Member]:
+    def changed() -> Iterator[_Member]:
         """What is new or changed since the last time. Databases first: they name older files."""
-        self._present = set()
-        for kind, folder in self._folders.items():
-            files = self._files(folder, is_home=kind == "home")
+        present.clear()
+        for kind, folder in folders.items():
+            files = _files(folder, is_home=kind == "home", with_secrets=with_secrets)
             for path in sorted(files, key=lambda path: not _is_database(path)):
                 name = f"{kind}/{os.path.relpath(path, folder)}"
                 try:
-                    looked = time.time_ns()
-                    signature = _signature(path)
-                    if self._added.get(name) != signature:
+                    looked, signature = time.time_ns(), _signature(path)
+                    if added.get(name) != signature:
                         yield _read(name, path)
                 except FileNotFoundError:
                     continue
-                if all(looked - changed > _SETTLED_NS for changed, _size, _inode in signature[1]):
-                    self._added[name] = signature
-                self._present.add(name)
+                if all(looked - moment > _SETTLED_NS for moment, _size, _inode in signature[1]):
+                    added[name] = signature
+                present.add(name)
 
-    def _files(self, folder: Path, *, is_home: bool) -> Iterator[Path]:
-        for at, folders, files in os.walk(folder, onerror=_refuse_unreadable):
-            if is_home and at == os.fspath(folder):
-                folders[:] = [name for name in folders if name not in _NOT_KEPT]
-            for name in (*folders, *files):
-                path = Path(at, name)
-                is_secret = name == _SECRETS and _MODULE_DATA in path.parts
-                is_left = name in _REBUILT or name.endswith(_BESIDE_DATABASE)
-                if is_home and (is_left or (is_secret and not self._with_secrets)):
-                    continue
-                if path.is_symlink() or path.is_dir() or path.is_file():  # no sockets, no pipes
-                    yield path
+    with (
+        gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6) as zipped,
+        tarfile.open(fileobj=zipped, mode="w|") as tar,
+    ):
+        for member in chain(changed(), changed()):
+            _add(tar, *member)
+        with _stopped(found_daemon()):
+            last = list(changed())
+        for member in last:
+            _add(tar, *member)
+        made = {
+            "format": 1,
+            "version": __version__,
+            "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            **{kind: os.fspath(folder) for kind, folder in folders.items()},
+            "members": sorted(present),
+        }
+        _add(tar, tarfile.TarInfo(_LIST), io.BytesIO(json.dumps(made).encode()))
+    return len(present)
+
+
+def _files(folder: Path, *, is_home: bool, with_secrets: bool) -> Iterator[Path]:
+    for at, folders, files in os.walk(folder, onerror=_refuse_unreadable):
+        if is_home and at == os.fspath(folder):
+            folders[:] = [name for name in folders if name not in _NOT_KEPT]
+        for name in (*folders, *files):
+            path = Path(at, name)
+            is_secret = name == _SECRETS and _MODULE_DATA in path.parts
+            is_left = name in _REBUILT or name.endswith(_BESIDE_DATABASE)
+            if is_home and (is_left or (is_secret and not with_secrets)):
+                continue
+            if path.is_symlink() or path.is_dir() or path.is_file():  # no sockets, no pipes
+                yield path
 
 
 @contextmanager
@@ -269,16 +264,17 @@ def _replace(
     is_silent: bool,
 ) -> None:
     """Move aside what is there, and extract. Where that fails, all is as it was before."""
-    emptied: dict[str, Path | None] = {}
+    emptied, at = dict[str, Path | None](), time.strftime("%Y%m%d-%H%M%S")
     try:
         for kind, folder in targets.items():
-            emptied[kind] = aside = _move_aside(folder) if kind in occupied else None
-            if aside is not None and not is_silent:
+            aside = folder.with_name(f"{folder.name}.before-restore-{at}")
+            emptied[kind] = folder.rename(aside) if kind in occupied else None
+            if kind in occupied and not is_silent:
                 say(f"Moved {folder} to {aside}.")
         _extract(archive, last, targets)
     except BaseException as error:
-        for kind, aside in emptied.items():
-            _put_back(kind, targets[kind], aside)
+        for kind, moved in emptied.items():
+            _put_back(kind, targets[kind], moved)
         if not isinstance(error, OSError):
             raise
         reason = f"{error.filename or f'restoring {archive}'}: {error.strerror}"
@@ -290,11 +286,6 @@ def _contents(kind: str, folder: Path) -> Iterator[Path]:
     ignored = _NOT_KEPT if kind == "home" else frozenset[str]()
     if folder.exists():
         yield from (path for path in folder.iterdir() if path.name not in ignored)
-
-
-def _move_aside(folder: Path) -> Path:
-    aside = folder.with_name(f"{folder.name}.before-restore-{time.strftime('%Y%m%d-%H%M%S')}")
-    return folder.rename(aside)
 
 
 def _put_back(kind: str, folder: Path, aside: Path | None) -> None:
@@ -332,10 +323,8 @@ def _read_list(archive: Path) -> tuple[dict[str, Any], dict[str, int]]:
 
 
 def _check_list(listed: Any) -> None:  # noqa: ANN401  JSON of any shape
-    if not isinstance(listed, dict) or listed.get("format") != 1:
+    if listed["format"] != 1 or not all(isinstance(listed[place], str) for place in _PLACES):
         raise ValueError("it is not of `parachute backup`")
-    if not all(isinstance(listed.get(name), kind) for name, kind in _LISTED.items()):
-        raise ValueError("its list is damaged")
 
 
 def _check_member(name: str, entries: dict[str, tuple[int, tarfile.TarInfo]]) -> None:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from parachuted.cli.client import ask, follow, quoted
-from parachuted.cli.commands import JSON, Columns, Json, command
-from parachuted.cli.show import count, escape, say, say_json, say_table, say_text, when
+from parachuted.cli.commands import Columns, Json, Steps, verb
+from parachuted.cli.show import count, escape, say, say_each, say_table, say_text, when
 from parachuted.errors import NotFoundError, ParachuteError
 
 _LAST = frozenset({"done", "error", "typed_error", "aborted"})
 _LONGEST_INPUT, _LONGEST_RESULT = 120, 300
 _MOST, _SHOWN = 50, 60
 _IMPORT_S = 600.0
-_SPOKEN = frozenset({"user", "assistant"})
+_ADOPTED = frozenset({"user", "assistant", "summary"})
 _KEPT = ("type", "uuid", "timestamp", "isSidechain", "isMeta", "summary", "sessionId")
 _NOT_INSTALLED = (
     "conversations are a module's, and it does not run here: `parachute modules status chat` says "
@@ -30,8 +30,8 @@ _HELP = "Type a message and press Enter. `exit` or Ctrl-D leaves; Ctrl-C stops a
 _DENIED = "no person is there to answer"
 
 
-@command("chat", "talk with an agent", JSON)
-def chat(options: Namespace) -> int:
+@verb("chat", "talk with an agent")
+def chat(options: Namespace) -> Steps:
     """Talk with an agent. Its words appear as it says them, and the tools that it uses.
 
     It asks here what it asks a person. Ctrl-C stops its answer; at the prompt, Ctrl-C, Ctrl-D and
@@ -52,14 +52,9 @@ def chat(options: Namespace) -> int:
         sys.stderr.write("parachute: a message is needed, such as parachute chat 'Hello'\n")
         return _WRONG_USE
     session = _session(options)
-    if options.list:
-        return _list_conversations(options)
-    if options.adopt:
-        return _adopt(options)
-    if said:
-        session, code = _turn(session, said, options)
-    else:
-        session, code = _converse(session, options)
+    if options.list or options.adopt:
+        return (yield from _list_conversations() if options.list else _adopt(options))
+    session, code = _turn(session, said, options) if said else _converse(session, options)
     if session and sys.stdout.isatty():
         say(f"Go on with: parachute chat --session {session}")
     return code
@@ -222,10 +217,8 @@ def _brief(arguments: Mapping[str, object]) -> str:
     return text if len(text) <= _LONGEST_INPUT else f"{text[:_LONGEST_INPUT]}…"
 
 
-def _list_conversations(options: Namespace) -> int:
-    answer = ask(f"GET /api/chat?limit={_MOST}")
-    if options.json:
-        return say_json(answer)
+def _list_conversations() -> Steps:
+    answer = yield ask(f"GET /api/chat?limit={_MOST}")
     columns: Columns = {
         "ID": "id",
         "LATEST": lambda session: when(session["updatedAt"]),
@@ -235,30 +228,25 @@ def _list_conversations(options: Namespace) -> int:
     say_table(answer["sessions"], columns, nothing="No conversations yet.")
     if answer["next"]:
         say(f"The newest {_MOST}; the rest is in Chat/sessions/ of your vault.")
-    return 0
 
 
-def _adopt(options: Namespace) -> int:
+def _adopt(options: Namespace) -> Steps:
     """The files are read here, as the person, so that the daemon needs no right to them."""
     files = [file for name in options.adopt for file in _files(Path(name).expanduser())]
     body: dict[str, object] = {"data": list(map(_transcript, files)), "dry_run": not options.yes}
     report = ask("POST /api/import", body, timeout_s=_IMPORT_S)
-    code = int(bool(report["errors"]))
-    if options.json:
-        say_json(report)
-        return code
+    yield report, report["errors"]
     for session in report["conversations"]:
         state = "adopted" if options.yes else "new"
         state = "there already" if session["is_there"] else state
         messages = count(session["message_count"], "message")
         say(f"{state:14} {session['title'][:_SHOWN]} ({messages})")
-    for problem in (*report["errors"], *report["warnings"]):
-        say(f"{'left out':14} {problem}")
+    problems = (*report["errors"], *report["warnings"])
+    say_each(f"{'left out':14} {problem}" for problem in problems)
     if not options.yes:
         say("Nothing was done; with --yes it is.")
     elif report["run"]:
         say(f"Take all of it back with: parachute undo {report['run']}")
-    return code
 
 
 def _files(path: Path) -> list[Path]:
@@ -272,23 +260,23 @@ def _files(path: Path) -> list[Path]:
 def _transcript(file: Path) -> dict[str, object]:
     try:
         with file.open(encoding="utf-8", errors="replace") as lines:
-            events = [event for line in lines for event in _event(line)]
+            events = list(filter(None, map(_event, lines)))
     except OSError as error:
         raise ParachuteError(f"{file} cannot be read: {error.strerror}") from error
     named = (event["sessionId"] for event in events if event.get("sessionId"))
     return {"sessionId": next(named, file.stem), "events": events}
 
 
-def _event(line: str) -> Iterator[Json]:
+def _event(line: str) -> Json:
+    """What the daemon needs of it; None where it is none, or of another type."""
     try:
         event = json.loads(line)
     except (ValueError, RecursionError):  # the last line of a session that was killed
-        return
-    if not isinstance(event, dict) or event.get("type") not in {*_SPOKEN, "summary"}:
-        return
+        return None
+    if not isinstance(event, dict) or event.get("type") not in _ADOPTED:
+        return None
     document = {name: event[name] for name in _KEPT if name in event}
-    message = event.get("message")
-    if isinstance(message, dict):
+    if isinstance(message := event.get("message"), dict):
         content = message.get("content")
         if isinstance(content, list):
             content = [
@@ -297,4 +285,4 @@ def _event(line: str) -> Iterator[Json]:
                 if isinstance(part, dict) and part.get("type") in {"text", "tool_use", "image"}
             ]
         document["message"] = {"content": content}
-    yield document
+    return document
