@@ -36,13 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # else Python complains of what is left to write when it ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = FAILED
-    except PermissionError as error:
-        code = _complain(f"{error.filename or 'a file'}: {error.strerror}", FAILED)
     except OSError as error:
-        if error.errno not in _FULL:
-            raise
-        what = f"{error.filename or 'the disk'} cannot be written ({error.strerror})"
-        code = _complain(f"{what}; make room there, then try again", FAILED)
+        advice = "; make room there, then try again" if error.errno in _FULL else ""
+        what = error.strerror or error
+        code = _complain(f"{error.filename or 'this machine'}: {what}{advice}", FAILED)
     return code
 
 

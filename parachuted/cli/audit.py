@@ -7,8 +7,6 @@ import os
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,10 +46,9 @@ def audit(options: Namespace) -> None:
     -n/--limit N=50..10000  how many (default: 50)
     --since WHEN  such as 24h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z
     """
-    wanted, reader = _wanted(options), AuditReader(_folder())
-    with _readable():
-        last = next((entry.seq for entry in reader.entries(AuditFilter())), 0)
-        events = reader.page(wanted, limit=options.limit, most=_EVERYTHING).events[::-1]
+    wanted, reader = _wanted(options), AuditReader(_audit_folder())
+    last = next((entry.seq for entry in reader.entries(AuditFilter())), 0)
+    events = reader.page(wanted, limit=options.limit, most=_EVERYTHING).events[::-1]
     if options.follow:
         _follow(reader, wanted, events, last, as_json=options.json)
     elif options.json:
@@ -65,11 +62,9 @@ def audit_verify(_options: Namespace) -> Steps:
     """Find every line that was changed, removed, added or moved. Exits with 1 when there is
     one.
     """
-    home, vault = _places()
-    state = known_state_folder(home, vault) or home / "state"
-    with _readable():
-        audit_folder = AuditFolder(VaultRoot(vault), machine_name(home))
-        verdict = verify(audit_folder, ChainHeadFile(state / AUDIT_HEAD))
+    home = Path(home_of(os.environ))
+    state = known_state_folder(home, Path(current_vault())) or home / "state"
+    verdict = verify(_audit_folder(), ChainHeadFile(state / AUDIT_HEAD))
     names = ("holds", "lines", "days", "findings", "notes")
     yield {name: getattr(verdict, name) for name in names}, not verdict.holds
     say_each(f"known    {note}" for note in verdict.notes)
@@ -89,9 +84,7 @@ def audit_graph(options: Namespace) -> Steps:
     --since WHEN  such as 24h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z
     """
     is_day, options.since = options.since is None, options.since or "24h"
-    wanted, reader = _wanted(options), AuditReader(_folder())
-    with _readable():
-        graph = graph_of(reader.entries(wanted))
+    graph = graph_of(AuditReader(_audit_folder()).entries(_wanted(options)))
     yield document_of(graph)
     say_each(draw(graph, "the last day" if is_day else f"since {options.since}"))
 
@@ -129,23 +122,11 @@ def _wanted(options: Namespace) -> AuditFilter:
     )
 
 
-def _places() -> tuple[Path, Path]:
-    return Path(home_of(os.environ)), Path(current_vault())
-
-
-def _folder() -> AuditFolder:
-    home, vault = _places()
+def _audit_folder() -> AuditFolder:
+    vault = Path(current_vault())
     if not vault.is_dir():
         raise ParachuteError(f"no vault at {vault}")
-    return AuditFolder(VaultRoot(vault), machine_name(home))
-
-
-@contextmanager
-def _readable() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise ParachuteError(f"the audit cannot be read: {error.strerror or error}") from error
+    return AuditFolder(VaultRoot(vault), machine_name(Path(home_of(os.environ))))
 
 
 def _outcome(entry: AuditEntry) -> str:

@@ -258,11 +258,8 @@ def _files(path: Path) -> list[Path]:
 
 
 def _transcript(file: Path) -> dict[str, object]:
-    try:
-        with file.open(encoding="utf-8", errors="replace") as lines:
-            events = list(filter(None, map(_event, lines)))
-    except OSError as error:
-        raise ParachuteError(f"{file} cannot be read: {error.strerror}") from error
+    with file.open(encoding="utf-8", errors="replace") as lines:
+        events = list(filter(None, map(_event, lines)))
     named = (event["sessionId"] for event in events if event.get("sessionId"))
     return {"sessionId": next(named, file.stem), "events": events}
 
