@@ -98,22 +98,27 @@ def verb(
 
     def declare(steps_of: Callable[[argparse.Namespace], Steps]) -> Command:
         def run(options: argparse.Namespace) -> int:
-            steps, answer, code = steps_of(options), None, 0
-            while True:
-                try:
-                    found = steps.send(answer)
-                except StopIteration as ended:
-                    return ended.value or code
-                answer, failed = found if isinstance(found, tuple) else (found, False)
-                code = int(bool(failed))
-                if options.json:
-                    say_json(answer)
-                    return code
+            return carry_out(steps_of(options), as_json=options.json)
 
         run.__doc__ = steps_of.__doc__
         return command(name, short, f"{more}\n{JSON}")(run)
 
     return declare
+
+
+def carry_out(steps: Steps, *, as_json: bool) -> int:
+    """Give the steps of a verb back what they yield, or print the first as JSON; the exit code."""
+    answer, code = None, 0
+    while True:
+        try:
+            found = steps.send(answer)
+        except StopIteration as ended:
+            return ended.value or code
+        answer, failed = found if isinstance(found, tuple) else (found, False)
+        code = int(bool(failed))
+        if as_json:
+            say_json(answer)
+            return code
 
 
 def _argument(what: str, means: str) -> tuple[list[str], dict[str, Any]]:

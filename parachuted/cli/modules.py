@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parachuted.cli.client import ask, current_vault, is_running, quoted
-from parachuted.cli.commands import JSON, Columns, Command, Json, Steps, command, verb
-from parachuted.cli.show import agrees, say, say_diff, say_json, say_lines, say_table
+from parachuted.cli.commands import Columns, Command, Json, Steps, carry_out, command, verb
+from parachuted.cli.show import agrees, say, say_diff, say_each, say_lines, say_table
 from parachuted.errors import ParachuteError
 from parachuted.home_files.bundled import bundled_folder
 from parachuted.texts.visible import quoted_lines
@@ -31,11 +31,10 @@ _NONE = (
     "daily, brain, chat or bots; `parachute modules new NAME` makes one of yours."
 )
 _NAME = "name  as `parachute modules list` names it"
-_CONSENT = f"""
+_CONSENT = """
     --yes  agree without asking
     --trust =trusted|untrusted  trusted: inside the daemon, with all that it may do; untrusted: in a
         container, with Docker (default, but for parachuted's own)
-    {JSON}
 """
 
 MODULES = Command(
@@ -91,8 +90,7 @@ def _say_status(module: Json) -> None:
     if module["limits"]:
         say(f"  limits    {module['limits']}")
     for name in ("routes", "tools", "events", "schedules", "agents"):
-        for text in module[name]:
-            say(f"  {name.removesuffix('s'):<9} {text}")
+        say_each(f"  {name.removesuffix('s'):<9} {text}" for text in module[name])
     for choice in module["interfaces"]:
         others = f" (not {', '.join(choice['others'])}: {choice['reason']})"
         served = f"served by {choice['provider']}{others if choice['others'] else ''}"
@@ -108,8 +106,8 @@ def _say_status(module: Json) -> None:
         say(f"  next      `{command.format('diff')}` shows what changed")
 
 
-@command("modules install", "install a module", _CONSENT)
-def modules_install(options: Namespace) -> int:
+@verb("modules install", "install a module", _CONSENT)
+def modules_install(options: Namespace) -> Steps:
     """Copy a module into the vault, show what it asks for, and ask whether it may run.
 
     source  a git address, a folder, or parachute://NAME for one of parachuted's own
@@ -117,17 +115,18 @@ def modules_install(options: Namespace) -> int:
     --path SUB  the folder inside the source that holds manifest.yaml
     """
     is_address = "://" in options.source or options.source.startswith("git@")
-    return _install(options.source if is_address else os.path.realpath(options.source), options)
+    source = options.source if is_address else str(Path(options.source).resolve())
+    return (yield from _install(source, options))
 
 
-def _install(source: str, options: Namespace) -> int:
+def _install(source: str, options: Namespace) -> Steps:
     how = {"path": options.path, "dev": options.dev, "trust": options.trust}
     if is_running():
         named = {name: value for name, value in how.items() if value is not None}
         installed = ask("POST /api/modules/install", {"source": source, **named})
     else:
         installed = _alone(lambda actions: actions.install(source, **how))
-    return _consented(options, installed["module"]["name"], installed)
+    return (yield from _consented(options, installed["module"]["name"], installed))
 
 
 def official_modules() -> tuple[str, ...]:
@@ -144,11 +143,12 @@ def install_official(names: Iterable[str], *, yes: bool) -> int:
     if unknown:
         raise ParachuteError(f"parachuted has no module {unknown[0]!r}; it has {', '.join(known)}")
     options = Namespace(path=None, dev=False, trust="trusted", yes=yes, json=False)
-    return max((_install(f"parachute://{name}", options) for name in wanted), default=0)
+    installs = (_install(f"parachute://{name}", options) for name in wanted)
+    return max((carry_out(steps, as_json=False) for steps in installs), default=0)
 
 
-@command("modules approve", "let a changed one run", _NAME + _CONSENT)
-def modules_approve(options: Namespace) -> int:
+@verb("modules approve", "let a changed one run", _NAME + _CONSENT)
+def modules_approve(options: Namespace) -> Steps:
     """Show what changed and what it would be allowed, and ask."""
     if is_running():
         trust = f"?trust={options.trust}" if options.trust else ""
@@ -158,12 +158,12 @@ def modules_approve(options: Namespace) -> int:
     if consent["state"] == "approved" and not options.trust:
         say(f"{options.name} is approved as it is.")
         return 0
-    return _consented(options, options.name, consent)
+    return (yield from _consented(options, options.name, consent))
 
 
-def _consented(options: Namespace, name: str, consent: Json) -> int:
-    if options.json and not options.yes:
-        return say_json(consent)
+def _consented(options: Namespace, name: str, consent: Json) -> Steps:
+    if not options.yes:
+        yield consent
     if not options.json:
         if consent.get("diff"):
             say_diff(consent["diff"])
@@ -172,19 +172,15 @@ def _consented(options: Namespace, name: str, consent: Json) -> int:
         again = f"`parachute modules approve {name}` asks again"
         say(f"These files are not approved, and do not run. {again}.")
         return 1
-    if is_running():
-        body = {"hash": consent["hash"], **({"trust": options.trust} if options.trust else {})}
-        approved = ask(f"POST /api/modules/{name}/approve", body)
-    else:
-        digest, trust = consent["hash"], options.trust
-        approved = _alone(lambda actions: actions.approve(name, digest, trust))
-    if options.json:
-        return say_json(approved)
-    if is_running():
-        _say_status(approved)
-        return int(approved["status"] == "failed")
-    say(f"{name} is enabled, and runs from the next start of the daemon on.")
-    return int(approved["problem"] is not None)
+    digest, trust = consent["hash"], options.trust
+    if not is_running():
+        approved = yield _alone(lambda actions: actions.approve(name, digest, trust))
+        say(f"{name} is enabled, and runs from the next start of the daemon on.")
+        return int(approved["problem"] is not None)
+    body = {"hash": digest, **({"trust": trust} if trust else {})}
+    approved = yield ask(f"POST /api/modules/{name}/approve", body)
+    _say_status(approved)
+    return int(approved["status"] == "failed")
 
 
 @verb("modules diff", "what changed since", _NAME)

@@ -83,7 +83,8 @@ class Restore:
                 digest = _named(path, known, version)
                 what = f"in version {digest[:SHORT]}"
             else:
-                digest = _around(path, known, str(run), after=after)
+                is_known = self._history.run(str(run)) is not None
+                digest = _around(path, known, str(run), after=after, is_known=is_known)
                 what = f"around {run}"
             self._keep(path, digest)
             if path.endswith(NOTE_SUFFIXES):
@@ -198,8 +199,9 @@ def _around(path: VaultPath, versions: list[TextVersion], run: str, *, after: bo
     file, run = printable(path), printable(run[:80])
     places = [number for number, one in enumerate(versions) if one.run == run]
     if not places:
-        lists = f"`parachute history {shlex.quote(file)}` lists what did"
-        raise NotFoundError(f"no run or version {run} wrote {file}; {lists}")
+        raise NotFoundError(
+            f"{run} wrote nothing in {file}; `parachute diff {run}` says what it wrote"
+        )
     first = places[0]
     if after:
         digest = versions[places[-1]].digest
