@@ -1,18 +1,29 @@
-"""MCP commands: the vault's tools for other agents over stdio, and the settings of those agents."""
+"""MCP commands: the vault's tools for other agents over stdio, and the settings of those agents.
+
+A client keeps `parachute mcp` for hours while daemons come and go: a request waits for the next
+one, and the session is opened again there. What a daemon may have done already is never sent twice.
+"""
 
 from __future__ import annotations
 
+import base64
+import http.client
 import json
 import os
+import re
 import shutil
 import stat
 import sys
+import threading
+import time
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple
 
-from parachuted.cli.client import ask, quoted
+from parachuted.cli.client import ask, found_daemon, quoted
 from parachuted.cli.commands import Columns, Steps, command, verb
 from parachuted.cli.show import agrees, count, say, say_each, say_table, say_text
 from parachuted.errors import ParachuteError
@@ -22,6 +33,15 @@ from parachuted.processes.presence import home_of, is_locked
 NAME = "parachute"
 _KEY = "PARACHUTE_KEY"
 _APPROVE_S = 120.0  # a program may take its time to begin
+_LARGEST = 2 << 20
+_PATH = "/mcp"
+_AT_ONCE = 8
+_PATIENCE_S, _STEP_S, _CALL_S = 15.0, 0.02, 600.0
+_PARSE_ERROR, _FAILED = -32700, -32000
+_OK, _NOT_FOUND = 200, 404
+_VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_PLAIN = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 # where each program keeps its settings; only Claude Code's are written
 _PLACES = {
     "claude-code": "",
@@ -42,7 +62,6 @@ def mcp(options: Namespace) -> int:
         the person's own)
     """
     from parachuted.cli.daemon import start_in_background
-    from parachuted.cli.mcp_stdio import McpForwarder
 
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # anything else printed is not a message
@@ -187,3 +206,183 @@ def add_server(file: Path, entry: Mapping[str, object]) -> bool:
     data = _json(document).encode("utf-8", "backslashreplace") + b"\n"
     replace_private(file, data, mode)
     return True
+
+
+class _Answer(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class _NotSentError(Exception): ...
+
+
+class McpForwarder:
+    """Passes each line to the daemon over HTTP, and its answers back."""
+
+    def __init__(
+        self, lines: IO[bytes], out: IO[bytes], *, key: str | None, refusal: str | None
+    ) -> None:
+        """`key` None: as the person at this machine. `refusal`: why there is no daemon."""
+        self._lines, self._out, self._key = lines, out, key
+        self._writing, self._opening = threading.Lock(), threading.Lock()
+        self._opened, self._version = b"", ""
+        self._session: str | None = None
+        self._refusal = refusal
+        self._is_over = threading.Event()
+
+    def run(self) -> None:
+        try:
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                for line in self._messages():
+                    self._take(line, pool.submit)
+        finally:
+            self._end_session()
+            self._is_over.set()
+
+    def _messages(self) -> Iterator[bytes]:
+        while line := self._lines.readline(_LARGEST + 1):
+            if len(line) <= _LARGEST:
+                yield line
+                continue
+            self._say_error(None, _PARSE_ERROR, f"a message has at most {_LARGEST >> 20} MB")
+            while line and not line.endswith(b"\n"):
+                line = self._lines.readline(_LARGEST)
+
+    def _take(self, line: bytes, submit: Callable[..., object]) -> None:
+        if not line.strip():
+            return
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            self._say_error(None, _PARSE_ERROR, "this line is not JSON")
+            return
+        if not isinstance(message, dict):
+            self._say_error(None, _PARSE_ERROR, "a message is a JSON object")
+        elif "id" in message and message.get("method") not in {None, "initialize"}:
+            submit(self._forward, line, message)
+        else:
+            self._forward(line, message)
+
+    def _forward(self, line: bytes, message: Mapping[str, Any]) -> None:
+        session = self._session
+        try:
+            answer = self._post(line, message)
+            if answer.status == _NOT_FOUND and self._is_of_session(message):
+                with self._opening:
+                    if self._session == session:  # else another request has opened it
+                        self._session = None
+                        opened = self._post(self._opened, {"method": "initialize"})
+                        self._session = opened.headers.get("mcp-session-id")
+                answer = self._post(line, message)
+        except _NotSentError as error:
+            self._say_error(message.get("id"), _FAILED, str(error))
+        except (OSError, http.client.HTTPException):
+            unknown = "whether it did what was asked is not known"
+            ended = f"the daemon ended before it had answered; {unknown}"
+            self._say_error(message.get("id"), _FAILED, ended)
+        else:
+            self._pass_back(answer, message)
+
+    def _pass_back(self, answer: _Answer, message: Mapping[str, Any]) -> None:
+        document = _object(answer.body)
+        if message.get("method") == "initialize" and answer.status == _OK:
+            self._opened = json.dumps(message).encode()
+            self._session = answer.headers.get("mcp-session-id")
+            self._version = str(_object(document.get("result")).get("protocolVersion", ""))
+        if "id" not in message or not answer.body:
+            return
+        if "jsonrpc" in document:
+            self._say(answer.body)
+        else:
+            text = document.get("message") or f"the daemon answered {answer.status}"
+            self._say_error(message.get("id"), _FAILED, str(text))
+
+    def _is_of_session(self, message: Mapping[str, Any]) -> bool:
+        is_later = self._opened and message.get("method") != "initialize"
+        return bool(is_later) and _modern_version(message) is None
+
+    def _end_session(self) -> None:
+        found = self._connected() if self._session is not None else None
+        if found is not None:
+            with found as connection, suppress(OSError, http.client.HTTPException):
+                connection.request("DELETE", _PATH, headers=self._headers({}))
+                connection.getresponse().read()
+
+    def _post(self, line: bytes, message: Mapping[str, Any]) -> _Answer:
+        """Raises _NotSentError where no daemon took it, OSError where it may have."""
+        deadline = time.monotonic() + _PATIENCE_S
+        while (found := self._connected()) is None:
+            if self._refusal is not None:
+                raise _NotSentError(self._refusal)
+            if time.monotonic() > deadline or self._is_over.is_set():
+                raise _NotSentError("no daemon is running; `parachute start` starts it")
+            time.sleep(_STEP_S)
+        with found as connection:
+            connection.request("POST", _PATH, line, self._headers(message))
+            answer = connection.getresponse()
+            headers = {name.lower(): value for name, value in answer.getheaders()}
+            return _Answer(answer.status, headers, answer.read())
+
+    def _connected(self) -> closing[http.client.HTTPConnection] | None:
+        record = found_daemon()
+        if record is None:
+            return None
+        address = str(record["host"]), int(str(record["port"]))
+        connection = http.client.HTTPConnection(*address, timeout=_CALL_S)
+        try:
+            connection.connect()
+        except OSError:
+            connection.close()
+            return None
+        return closing(connection)
+
+    def _headers(self, message: Mapping[str, Any]) -> dict[str, str]:
+        accepted = "application/json, text/event-stream"
+        headers = {"Content-Type": "application/json", "Accept": accepted}
+        token = self._key or (found_daemon() or {}).get("token")
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        version, method = _modern_version(message), message.get("method")
+        if version is not None:
+            headers |= {"MCP-Protocol-Version": version, "Mcp-Method": _header_value(method)}
+            name = _NAMED.get(str(method))
+            if name is not None:
+                headers["Mcp-Name"] = _header_value(_object(message.get("params")).get(name))
+        elif method != "initialize":
+            headers |= {"MCP-Protocol-Version": self._version} if self._version else {}
+            headers |= {"Mcp-Session-Id": self._session} if self._session else {}
+        return headers
+
+    def _say_error(self, number: object, code: int, text: str) -> None:
+        error = {"code": code, "message": text}
+        self._say(json.dumps({"jsonrpc": "2.0", "id": number, "error": error}).encode())
+
+    def _say(self, message: bytes) -> None:
+        with self._writing:
+            try:
+                self._out.write(message.replace(b"\n", b" ") + b"\n")
+                self._out.flush()
+            except (OSError, ValueError):
+                self._is_over.set()  # the client has gone
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    try:
+        found = json.loads(value) if isinstance(value, bytes) else value
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _modern_version(message: Mapping[str, Any]) -> str | None:
+    version = _object(_object(message.get("params")).get("_meta")).get(_VERSION_KEY)
+    return _header_value(version) if isinstance(version, str) else None
+
+
+def _header_value(value: object) -> str:
+    """A text as a header may hold it; the protocol names this form for all others."""
+    text = value if isinstance(value, str) else ""
+    if _PLAIN.fullmatch(text) and not text.startswith("=?"):
+        return text
+    return f"=?base64?{base64.b64encode(text.encode('utf-8', 'replace')).decode()}?="

@@ -36,15 +36,13 @@ _FILES = {
     "notes": ("search", "read", "new", "contexts"),
     "suggestions": ("suggestions",),
     "chat": ("chat",),
-    "agents": ("agents", "stop-agents", "maintenance", "permissions", "usage"),
+    "agents": ("agents", "stop-agents", "maintenance", "permissions", "usage", "sandbox"),
     "audit": ("audit",),
-    "keys": ("keys",),
+    "keys": ("keys", "open", "tls"),
     "hooks": ("hooks",),
     "modules": ("modules",),
     "mcp": ("mcp",),
-    "sandbox": ("sandbox",),
     "backup": ("backup",),
-    "page": ("open", "tls"),
     "demo": ("demo",),
 }
 
