@@ -1,7 +1,7 @@
-"""Keys commands: list, create, revoke.
+"""Keys: who may use the API; and the page, opened with one, and encrypted for other devices.
 
-They work on keys.yaml itself, so no daemon is needed; one that runs sees it at once, and knows
-when keys were last used before the file does.
+The commands of keys work on keys.yaml itself, so no daemon is needed; one that runs sees it at
+once, and knows when keys were last used before the file does.
 """
 
 from __future__ import annotations

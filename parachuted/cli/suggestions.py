@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import subprocess
 import tempfile
@@ -11,7 +10,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from parachuted.cli.client import ask
+from parachuted.cli.client import ask, quoted
 from parachuted.cli.commands import Columns, Command, Json, Steps, verb
 from parachuted.cli.show import (
     count,
@@ -67,7 +66,7 @@ def suggestions_list(options: Namespace) -> Steps:
 @verb("suggestions show", "one of them", _ID)
 def suggestions_show(options: Namespace) -> Steps:
     """Show what a suggestion would change, and why."""
-    answer = yield _get(options.id)
+    answer = yield ask(f"GET /api/suggestions/{quoted(options.id)}")
     status, run = answer["status"], answer["run"]
     say(f"{answer['id']}: {status}")
     lines = [
@@ -95,13 +94,15 @@ def _is_superseded(answer: Json) -> bool:
     return any(suggestion["status"] == "superseded" for suggestion in answer)
 
 
-def _resolved(answer: Json) -> Steps:
-    yield answer, _is_superseded(answer)
-    _say_resolved(answer)
-
-
 def _say_resolved(answer: Json) -> None:
     say_each(f"{found['status']:<10} {found['title']}: {found['outcome']}" for found in answer)
+
+
+def _decide(how: str, names: list[str], **body: object) -> Steps:
+    paths = [f"/api/suggestions/{quoted(name)}/{how}" for name in names]
+    answer = [ask(f"POST {path}", body) for path in paths]
+    yield answer, _is_superseded(answer)
+    _say_resolved(answer)
 
 
 @verb("suggestions approve", "do it", _IDS)
@@ -109,7 +110,7 @@ def suggestions_approve(options: Namespace) -> Steps:
     """Do what it suggests; `parachute undo` takes it back. Exits with 1 when one could not be
     done.
     """
-    return _resolved([_post(name, "approve", {}) for name in options.ids])
+    return _decide("approve", options.ids)
 
 
 @verb("suggestions reject", "reject it", _IDS)
@@ -118,8 +119,7 @@ def suggestions_reject(options: Namespace) -> Steps:
 
     --reason TEXT  why not, for the record
     """
-    body: dict[str, object] = {"reason": options.reason or ""}
-    return _resolved([_post(name, "reject", body) for name in options.ids])
+    return _decide("reject", options.ids, reason=options.reason or "")
 
 
 @verb("suggestions approve-all", "do all")
@@ -140,29 +140,15 @@ def suggestions_edit(options: Namespace) -> Steps:
 
     --payload FILE  take this payload, as JSON, in place of asking your editor; - is stdin
     """
-    found = _get(options.id)
+    found = ask(f"GET /api/suggestions/{quoted(options.id)}")
     if found["status"] != "pending":
         raise ParachuteError(f"the suggestion {found['id']} was {found['status']} already")
     payload = read_json(options.payload) if options.payload else _edited(found["payload"])
     if payload != found["payload"]:
-        yield from _resolved([_post(found["id"], "modify", {"payload": payload})])
-        return
+        return (yield from _decide("modify", [found["id"]], payload=payload))
     yield []
     say("Nothing was changed, so nothing was done.")
     say(f"As it is, do it with: parachute suggestions approve {options.id}")
-
-
-def _get(name: str) -> Json:
-    return ask(f"GET /api/suggestions/{_name(name)}")
-
-
-def _post(name: str, how: str, body: dict[str, object]) -> Json:
-    return ask(f"POST /api/suggestions/{_name(name)}/{how}", body)
-
-
-def _name(name: str) -> str:
-    """A name as it may stand in a path; what is none is answered as one that does not exist."""
-    return name if re.fullmatch(r"[\w-]+", name, re.ASCII) else "none"
 
 
 def _edited(payload: dict[str, Any]) -> dict[str, Any]:
