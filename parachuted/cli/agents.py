@@ -4,14 +4,13 @@ with a shell run.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import tempfile
 import threading
 from argparse import Namespace
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,12 +20,12 @@ from parachuted.cli.commands import JSON, Columns, Command, Json, Steps, command
 from parachuted.cli.show import (
     count,
     escape,
+    lines_of,
     say,
     say_each,
     say_json,
     say_lines,
     say_table,
-    say_text,
     when,
 )
 from parachuted.errors import ParachuteError
@@ -146,11 +145,17 @@ def _ask_agent(request: str, options: Namespace, **more: str) -> Json:
     prompt = sys.stdin.read() if options.prompt == ["-"] else " ".join(options.prompt)
     if not prompt.strip():
         raise ParachuteError("there is nothing to ask: give the prompt as words, or - for stdin")
-    body = {"prompt": prompt, "entry": "cli", **more}
+    body: dict[str, object] = {"prompt": prompt, "entry": "cli", **more}
     if options.session is not None:
         body["session"] = options.session
-    with _showing_questions():
-        return ask(request, {**body}, timeout_s=_LONGEST_S)
+    over = threading.Event()
+    watching = threading.Thread(target=_show_questions, args=(over,), daemon=True)
+    watching.start()
+    try:
+        return ask(request, body, timeout_s=_LONGEST_S)
+    finally:
+        over.set()
+        watching.join()
 
 
 def _say_ran(ran: Json, session: str | None) -> None:
@@ -171,18 +176,6 @@ def _say_ran(ran: Json, session: str | None) -> None:
         say(f"take it back with: parachute undo {ran['run']}")
     if ran["session"]:
         say(f"go on with: --session {ran['session']}")
-
-
-@contextmanager
-def _showing_questions() -> Iterator[None]:
-    over = threading.Event()
-    watching = threading.Thread(target=_show_questions, args=(over,), daemon=True)
-    watching.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watching.join()
 
 
 def _show_questions(over: threading.Event) -> None:
@@ -430,43 +423,5 @@ def sandbox_explain(options: Namespace) -> Steps:
     folder = f"&working_directory={quoted(options.folder)}" if options.folder else ""
     answer = ask(f"GET /api/sandbox/explain?agent={quoted(options.agent)}{folder}")
     yield answer, not answer["runs_here"]
-    agent, files = answer["agent"], answer["files"]
-    say(f"{agent['name']}: {agent['description']}")
-    problem = f": {answer['problem']}" if answer["problem"] else ""
-    say(f"runs here  {'yes' if answer['runs_here'] else 'no'}{problem}")
-    say(f"begins     {answer['begins']}")
-    _say_files("reads", files["reads"], files["first"])
-    _say_files("writes", files["writes"], files["first_writes"])
-    strangers = f"{count(files['strangers'], 'file')} of those that it reads"
-    say(f"strangers  {strangers}; after one of them: {answer['after_strangers_text']}")
-    say(f"left out   {count(files['left_out'], 'file')} of the vault")
-    say_each(f"           a copy of {path}, to read" for path in agent["permissions"]["outside"])
-    say(f"tools      {', '.join(agent['tools'])}")
-    say(f"shell      {shell_of(agent)}")
-    say(f"network    {network_of(agent)}")
-    say(f"limits     {_limits(agent['constraints'])}")
-    say(f"never      {'; '.join(answer['always_refused'])}")
-    if answer["container"] is None:
-        say("container  none: its tools run in the daemon, which checks each call")
-    else:
-        say("container")
-        say_text(json.dumps(answer["container"], indent=2, sort_keys=True))
-
-
-def _say_files(what: str, number: int, first: list[str]) -> None:
-    say(f"{what:10} {count(number, 'file')}{':' if first else ''}")
-    say_each(f"           {path}" for path in first)
-    if number > len(first):
-        say(f"           and {number - len(first)} more")
-
-
-def _limits(bounds: Json) -> str:
-    limits = []
-    if bounds["timeout_s"] is not None:
-        turns = f"{bounds['max_turns']} turns, ${bounds['max_cost_usd']:g}"
-        limits.append(f"{bounds['timeout_s']:g} s, {turns}")
-    if bounds["needs_container"]:
-        processors = f"{bounds['cpus']:g} processor{'' if bounds['cpus'] == 1 else 's'}"
-        processes = f"{bounds['pids_limit']} processes"
-        limits.append(f"{bounds['memory']} of memory, {processors}, {processes}")
-    return "; ".join(limits) or "those of every run"
+    container = answer["container"] or "none: its tools run in the daemon, which checks each call"
+    say_lines(lines_of({**answer, "container": container}))

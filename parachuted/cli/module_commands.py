@@ -10,51 +10,22 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import partial
 from typing import Any
 
 from parachuted.cli.client import ask, is_running, quoted
 from parachuted.cli.commands import CommandFunction, CommandParser, Json
-from parachuted.cli.show import say_json, say_lines
+from parachuted.cli.show import lines_of, say_json, say_lines
 from parachuted.config import home_folder
 from parachuted.errors import ConfigError, NoDaemonError, NotFoundError, ParachuteError
 from parachuted.home_files.bundled import bundled_folder
 from parachuted.modules.registry.module_registry import ModuleRegistry
 
-NOTHING = "(nothing)"
-_EMPTY: tuple[object, ...] = (None, "", [], {})
 _START_S, _LOOK_S = 15.0, 0.1
 _AS_TEXT = "as_text"
 _TYPES: dict[str, Callable[[str], object]] = {"integer": int, "number": float}
-
-
-def lines_of(answer: object) -> Iterator[str]:
-    if isinstance(answer, Mapping):
-        for key, value in answer.items():
-            if value not in _EMPTY:
-                yield from _field(key.replace("_", " "), value)
-    elif isinstance(answer, list):
-        for number, item in enumerate(answer):
-            if isinstance(item, Mapping | list) and number:
-                yield ""
-            yield from lines_of(item)
-        if not answer:
-            yield NOTHING
-    elif isinstance(answer, bool):
-        yield "yes" if answer else "no"
-    elif answer is not None:
-        yield from str(answer).split("\n")
-
-
-def _field(name: str, value: object) -> Iterator[str]:
-    lines = list(lines_of(value))
-    if isinstance(value, Mapping | list) or len(lines) > 1:
-        yield f"{name}:"
-        yield from (f"  {line}".rstrip() for line in lines)
-    else:
-        yield f"{name}: {lines[0]}"
 
 
 def find_module_command(

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from parachuted.errors import ParachuteError
 from parachuted.texts.visible import wrapped
@@ -27,6 +27,8 @@ _UNSEEN = (
     *range(0x2066, 0x206A),
 )
 _ESCAPES = {code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" for code in _UNSEEN}  # noqa: PLR2004
+NOTHING = "(nothing)"
+_EMPTY: tuple[object, ...] = (None, "", [], {})
 
 
 def escape(text: str) -> str:
@@ -59,6 +61,34 @@ def say_lines(lines: Iterable[str]) -> None:
 def say_json(value: Any) -> int:  # noqa: ANN401  JSON of any shape
     sys.stdout.write(json.dumps(value, indent=2) + "\n")
     return 0
+
+
+def lines_of(answer: object) -> Iterator[str]:
+    """An answer of any shape for a person: a name and what it is on each line."""
+    if isinstance(answer, Mapping):
+        for key, value in answer.items():
+            if value not in _EMPTY:
+                yield from _field(key.replace("_", " "), value)
+    elif isinstance(answer, list):
+        for number, item in enumerate(answer):
+            if isinstance(item, Mapping | list) and number:
+                yield ""
+            yield from lines_of(item)
+        if not answer:
+            yield NOTHING
+    elif isinstance(answer, bool):
+        yield "yes" if answer else "no"
+    elif answer is not None:
+        yield from str(answer).split("\n")
+
+
+def _field(name: str, value: object) -> Iterator[str]:
+    lines = list(lines_of(value))
+    if isinstance(value, Mapping | list) or len(lines) > 1:
+        yield f"{name}:"
+        yield from (f"  {line}".rstrip() for line in lines)
+    else:
+        yield f"{name}: {lines[0]}"
 
 
 def say_table(things: Sequence[Any], columns: Mapping[str, Column], *, nothing: str = "") -> None:

@@ -26,13 +26,14 @@ async def test_agents_are_listed_audited_explained_and_a_note_is_trusted(
         calm = "No agent has private data, strangers' text and a way out at once."
         assert calm in await does("agents", "audit")
         explained = await does("sandbox", "explain", "curator")
-        for part in ("runs here  yes", "writes     1 file:", "network    no", "container  none"):
+        for part in ("runs here: yes", "  writes: 1\n", "network: none", "\ncontainer: none"):
             assert part in explained
         assert "Work/AGENTS.md" in explained
         assert "Work/plan.md" in explained
         _, boxed = await command_line.types("sandbox", "explain", "maintenance")
-        assert " of memory, 2 processors, " in boxed
-        assert '\ncontainer\n{\n  "AutoRemove": false,\n' in boxed
+        assert "  cpus: 2" in boxed
+        assert "\ncontainer:\n" in boxed
+        assert "  AutoRemove: no\n" in boxed
         code, complaint = await command_line.types("sandbox", "explain", "nobody")
         assert (code, "there is no agent" in complaint) == (1, True)
         trusted = "Work/mail.md is trusted now; its `origin` said imported.\n"

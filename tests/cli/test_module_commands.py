@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.cli.module_commands import NOTHING, lines_of
+from parachuted.cli.show import NOTHING, lines_of
 from tests.cli.command_line import CommandLine
 from tests.modules.small_modules import write_module
 from tests.stories.daemon_rig import DaemonRig, Live
