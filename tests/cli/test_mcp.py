@@ -1,4 +1,4 @@
-"""`parachute mcp` (mcp and mcp_stdio): a client of the `mcp` package over stdio."""
+"""`parachute mcp` (cli/mcp.py): a client of the `mcp` package over stdio."""
 
 from __future__ import annotations
 
