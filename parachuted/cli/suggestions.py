@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import tempfile
@@ -10,7 +11,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from parachuted.cli.client import ask, quoted
+from parachuted.cli.client import ask
 from parachuted.cli.commands import Columns, Command, Json, Steps, verb
 from parachuted.cli.show import (
     count,
@@ -66,7 +67,7 @@ def suggestions_list(options: Namespace) -> Steps:
 @verb("suggestions show", "one of them", _ID)
 def suggestions_show(options: Namespace) -> Steps:
     """Show what a suggestion would change, and why."""
-    answer = yield ask(f"GET /api/suggestions/{quoted(options.id)}")
+    answer = yield ask(f"GET {_path(options.id)}")
     status, run = answer["status"], answer["run"]
     say(f"{answer['id']}: {status}")
     lines = [
@@ -99,8 +100,7 @@ def _say_resolved(answer: Json) -> None:
 
 
 def _decide(how: str, names: list[str], **body: object) -> Steps:
-    paths = [f"/api/suggestions/{quoted(name)}/{how}" for name in names]
-    answer = [ask(f"POST {path}", body) for path in paths]
+    answer = [ask(f"POST {_path(name)}/{how}", body) for name in names]
     yield answer, _is_superseded(answer)
     _say_resolved(answer)
 
@@ -140,7 +140,7 @@ def suggestions_edit(options: Namespace) -> Steps:
 
     --payload FILE  take this payload, as JSON, in place of asking your editor; - is stdin
     """
-    found = ask(f"GET /api/suggestions/{quoted(options.id)}")
+    found = ask(f"GET {_path(options.id)}")
     if found["status"] != "pending":
         raise ParachuteError(f"the suggestion {found['id']} was {found['status']} already")
     payload = read_json(options.payload) if options.payload else _edited(found["payload"])
@@ -149,6 +149,11 @@ def suggestions_edit(options: Namespace) -> Steps:
     yield []
     say("Nothing was changed, so nothing was done.")
     say(f"As it is, do it with: parachute suggestions approve {options.id}")
+
+
+def _path(name: str) -> str:
+    """What cannot be a name is answered as one that does not exist."""
+    return f"/api/suggestions/{name if re.fullmatch(r'[\w-]+', name, re.ASCII) else 'none'}"
 
 
 def _edited(payload: dict[str, Any]) -> dict[str, Any]:
