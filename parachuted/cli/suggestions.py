@@ -153,7 +153,8 @@ def suggestions_edit(options: Namespace) -> Steps:
 
 def _path(name: str) -> str:
     """What cannot be a name is answered as one that does not exist."""
-    return f"/api/suggestions/{name if re.fullmatch(r'[\w-]+', name, re.ASCII) else 'none'}"
+    known = name if re.fullmatch(r"[\w-]+", name, re.ASCII) else "none"
+    return f"/api/suggestions/{known}"
 
 
 def _edited(payload: dict[str, Any]) -> dict[str, Any]:
