@@ -32,7 +32,6 @@ async def test_agents_are_listed_audited_explained_and_a_note_is_trusted(
         assert "Work/plan.md" in explained
         _, boxed = await command_line.types("sandbox", "explain", "maintenance")
         assert "  cpus: 2" in boxed
-        assert "\ncontainer:\n" in boxed
         assert "  AutoRemove: no\n" in boxed
         code, complaint = await command_line.types("sandbox", "explain", "nobody")
         assert (code, "there is no agent" in complaint) == (1, True)
