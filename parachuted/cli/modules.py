@@ -115,7 +115,7 @@ def modules_install(options: Namespace) -> Steps:
     --path SUB  the folder inside the source that holds manifest.yaml
     """
     is_address = "://" in options.source or options.source.startswith("git@")
-    source = options.source if is_address else str(Path(options.source).resolve())
+    source = options.source if is_address else os.path.realpath(options.source)
     return (yield from _install(source, options))
 
 

@@ -105,7 +105,7 @@ def vault_set(options: Namespace) -> None:
 
     path  a folder that is there; `parachute init PATH` makes a new one
     """
-    chosen = Path(options.path).expanduser().resolve()
+    chosen = real_path(Path(options.path).expanduser())
     if not chosen.is_dir():
         how = f"`parachute init {shlex.quote(os.fspath(chosen))}` makes a vault there"
         raise ParachuteError(f"there is no folder {chosen}; {how}")

@@ -83,8 +83,7 @@ class Restore:
                 digest = _named(path, known, version)
                 what = f"in version {digest[:SHORT]}"
             else:
-                is_known = self._history.run(str(run)) is not None
-                digest = _around(path, known, str(run), after=after, is_known=is_known)
+                digest = _around(path, known, str(run), after=after)
                 what = f"around {run}"
             self._keep(path, digest)
             if path.endswith(NOTE_SUFFIXES):
@@ -199,9 +198,8 @@ def _around(path: VaultPath, versions: list[TextVersion], run: str, *, after: bo
     file, run = printable(path), printable(run[:80])
     places = [number for number, one in enumerate(versions) if one.run == run]
     if not places:
-        raise NotFoundError(
-            f"{run} wrote nothing in {file}; `parachute diff {run}` says what it wrote"
-        )
+        lists = f"`parachute history {shlex.quote(file)}` lists what did"
+        raise NotFoundError(f"no run or version {run} wrote {file}; {lists}")
     first = places[0]
     if after:
         digest = versions[places[-1]].digest
