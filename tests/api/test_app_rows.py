@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tests.api.calls import get
 from tests.api.places import followed
-from tests.stories.daemon_rig import DaemonRig, Live
+from tests.stories.daemon_rig import DaemonRig
 
 TYPES = {"s": "string", "i": "integer", "n": "number", "b": "boolean"}
 READS = {
@@ -67,9 +67,8 @@ READS = {
 }
 
 
-async def test_each_field_that_the_app_reads_is_described_with_its_type(live: Live):
-    async with live() as daemon_rig:
-        document = await get(daemon_rig, "/api/openapi.json")
+async def test_each_field_that_the_app_reads_is_described_with_its_type(daemon_rig: DaemonRig):
+    document = await get(daemon_rig, "/api/openapi.json")
 
     wrong = []
     for name, fields in READS.items():

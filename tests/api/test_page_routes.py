@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from parachuted.web import PageFiles
-from tests.stories.daemon_rig import Live
+from tests.stories.daemon_rig import DaemonRig, Live
 
 MOST_BYTES = 100_000
 STATIC = Path(__file__).resolve().parents[2] / "parachuted/web/static"
@@ -45,8 +45,10 @@ async def test_the_page_needs_no_key_and_may_run_nothing_but_its_own_files(live:
         assert re.findall(rb"<script(?![^>]*\bsrc=)|<style| on\w+=|https?://", body) == []
 
 
-async def test_a_file_is_kept_for_ever_and_sent_compressed_and_known_by_its_tag(live: Live):
-    async with live() as daemon_rig, aiohttp.ClientSession(auto_decompress=False) as session:
+async def test_a_file_is_kept_for_ever_and_sent_compressed_and_known_by_its_tag(
+    daemon_rig: DaemonRig,
+):
+    async with aiohttp.ClientSession(auto_decompress=False) as session:
         _, _, page = await answered(session, daemon_rig.url + "/")
         main = re.search(rb'src="(/web/[0-9a-f]{16}/main\.js)"', page)[1].decode()
         library = main.replace("main.js", "vendor/view.js")

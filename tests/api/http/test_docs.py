@@ -11,11 +11,11 @@ import aiohttp
 from tests.api.calls import expect, get
 from tests.api.places import INSIDE
 from tests.api.routes.test_modules import run_module
-from tests.stories.daemon_rig import DaemonRig, Live, save
+from tests.stories.daemon_rig import DaemonRig, save
 
 
-async def test_the_description_is_made_once_and_known_again_by_its_tag(live: Live):
-    async with live() as daemon_rig, aiohttp.ClientSession() as session:
+async def test_the_description_is_made_once_and_known_again_by_its_tag(daemon_rig: DaemonRig):
+    async with aiohttp.ClientSession() as session:
         async with session.get(daemon_rig.url + "/api/openapi.json") as first:
             tag = first.headers["ETag"]
             document = await first.json()
@@ -28,9 +28,10 @@ async def test_the_description_is_made_once_and_known_again_by_its_tag(live: Liv
         assert await get(daemon_rig, "/api/openapi.json") == document
 
 
-async def test_the_page_runs_its_own_script_alone_and_makes_no_markup_of_texts(live: Live):
+async def test_the_page_runs_its_own_script_alone_and_makes_no_markup_of_texts(
+    daemon_rig: DaemonRig,
+):
     async with (
-        live() as daemon_rig,
         aiohttp.ClientSession() as session,
         session.get(daemon_rig.url + "/api/docs") as answer,
     ):
@@ -50,40 +51,37 @@ async def test_the_page_runs_its_own_script_alone_and_makes_no_markup_of_texts(l
         )
 
 
-async def test_its_examples_run(live: Live, vault: Path):
+async def test_its_examples_run(vault: Path, daemon_rig: DaemonRig):
     """The page fills in what the description gives as an example, and the first of what is listed
     for ids and names. There are no hooks here, and no TLS.
     """
     save(vault / INSIDE, "# Garden\n\n## Facts\nPeas.\n")
-    async with live() as daemon_rig:
-        document, wrong = await get(daemon_rig, "/api/openapi.json"), []
-        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
-        for path, calls in document["paths"].items():
-            needed = [
-                call for call in calls.get("get", {}).get("parameters", []) if call["required"]
-            ]
-            if (
-                "get" not in calls
-                or path in {"/api/events", "/mcp", "/tls/authority.crt", "/api/hooks/diff"}
-                or any(one["in"] == "path" and one["name"] != "path" for one in needed)
-            ):
-                continue
-            values = {
-                one["name"]: one.get("example", one["schema"].get("examples", [None])[0])
-                for one in needed
-            }
-            query = urlencode(
-                {one["name"]: values[one["name"]] for one in needed if one["in"] == "query"}
-            )
-            async with (
-                aiohttp.ClientSession() as session,
-                session.get(f"{daemon_rig.url}{path.format(**values)}?{query}") as answer,
-            ):
-                wrong += [f"{path} {values} {answer.status}"] if answer.status != 200 else []
-        assert not wrong, "\n".join(wrong)
+    document, wrong = await get(daemon_rig, "/api/openapi.json"), []
+    await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
+    for path, calls in document["paths"].items():
+        needed = [call for call in calls.get("get", {}).get("parameters", []) if call["required"]]
+        if (
+            "get" not in calls
+            or path in {"/api/events", "/mcp", "/tls/authority.crt", "/api/hooks/diff"}
+            or any(one["in"] == "path" and one["name"] != "path" for one in needed)
+        ):
+            continue
+        values = {
+            one["name"]: one.get("example", one["schema"].get("examples", [None])[0])
+            for one in needed
+        }
+        query = urlencode(
+            {one["name"]: values[one["name"]] for one in needed if one["in"] == "query"}
+        )
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"{daemon_rig.url}{path.format(**values)}?{query}") as answer,
+        ):
+            wrong += [f"{path} {values} {answer.status}"] if answer.status != 200 else []
+    assert not wrong, "\n".join(wrong)
 
-        (patch,) = document["components"]["schemas"]["PatchNoteRequest"]["examples"]
-        await expect(daemon_rig, 200, "PATCH", f"/api/notes/{INSIDE}", json=patch)
+    (patch,) = document["components"]["schemas"]["PatchNoteRequest"]["examples"]
+    await expect(daemon_rig, 200, "PATCH", f"/api/notes/{INSIDE}", json=patch)
     assert (vault / INSIDE).read_text() == "# Garden\n\n## Facts\nBeans.\n"
 
 

@@ -18,7 +18,7 @@ from parachuted.errors import (
     StorageFailedError,
 )
 from tests.api.calls import call, refused
-from tests.stories.daemon_rig import DaemonRig, Live
+from tests.stories.daemon_rig import DaemonRig
 
 STATUSES = [
     (NotFoundError("no note"), 404),
@@ -73,8 +73,8 @@ async def test_what_is_not_a_call_is_not_found(daemon_rig: DaemonRig):
         )
 
 
-async def test_a_call_that_takes_another_method_says_which(live: Live):
-    async with live() as daemon_rig, aiohttp.ClientSession() as session:
+async def test_a_call_that_takes_another_method_says_which(daemon_rig: DaemonRig):
+    async with aiohttp.ClientSession() as session:
         for method, path, allowed in (
             ("POST", "/api/health", "GET,HEAD"),
             ("GET", "/api/pause", "POST"),
@@ -84,7 +84,7 @@ async def test_a_call_that_takes_another_method_says_which(live: Live):
                 assert (answer.status, answer.headers["Allow"]) == (405, allowed)
 
 
-async def test_no_error_tells_a_path_outside_the_vault(live: Live, vault, tmp_path):
+async def test_no_error_tells_a_path_outside_the_vault(vault, tmp_path, daemon_rig: DaemonRig):
     (vault / "out.md").symlink_to(tmp_path / "outside.md")
     (tmp_path / "outside.md").write_text("secret")
     (vault / "folder").mkdir()
@@ -100,9 +100,8 @@ async def test_no_error_tells_a_path_outside_the_vault(live: Live, vault, tmp_pa
         "a\nb",
         "",
     ]
-    async with live() as daemon_rig:
-        for path in paths:
-            status, answer = await call(daemon_rig, "GET", "/api/why", params={"path": path})
-            assert status in {400, 404}, (path, answer)
-            assert "secret" not in answer["message"]
-            assert str(tmp_path) not in answer["message"].replace(str(vault), "")
+    for path in paths:
+        status, answer = await call(daemon_rig, "GET", "/api/why", params={"path": path})
+        assert status in {400, 404}, (path, answer)
+        assert "secret" not in answer["message"]
+        assert str(tmp_path) not in answer["message"].replace(str(vault), "")

@@ -115,12 +115,11 @@ SPELLINGS = [
 ]
 
 
-async def test_only_this_machine_by_its_own_name_is_let_in(live: Live):
-    async with live() as daemon_rig:
-        answers = {
-            request: await spoken(daemon_rig, lines(*request))
-            for request in [*OWN, *FOREIGN, *AMBIGUOUS]
-        }
+async def test_only_this_machine_by_its_own_name_is_let_in(daemon_rig: DaemonRig):
+    answers = {
+        request: await spoken(daemon_rig, lines(*request))
+        for request in [*OWN, *FOREIGN, *AMBIGUOUS]
+    }
 
     assert {request: status_of(answers[request]) for request in OWN} == dict.fromkeys(OWN, 200)
     assert {request: status_of(answers[request]) for request in FOREIGN} == dict.fromkeys(
@@ -138,14 +137,11 @@ async def test_only_this_machine_by_its_own_name_is_let_in(live: Live):
     ] == []
 
 
-async def test_a_path_has_one_spelling(live: Live):
-    async with live() as daemon_rig:
-        answers = {
-            path: status_of(
-                await spoken(daemon_rig, lines(f"GET {path} HTTP/1.1", "Host: localhost"))
-            )
-            for path in SPELLINGS
-        }
+async def test_a_path_has_one_spelling(daemon_rig: DaemonRig):
+    answers = {
+        path: status_of(await spoken(daemon_rig, lines(f"GET {path} HTTP/1.1", "Host: localhost")))
+        for path in SPELLINGS
+    }
 
     assert answers == dict.fromkeys(SPELLINGS, 403)
 
@@ -160,8 +156,8 @@ async def test_what_only_looks_like_a_call_is_none(daemon_rig: DaemonRig):
         assert status_of(answer) == 404, path
 
 
-async def test_every_answer_says_that_it_is_not_to_be_guessed_at_or_kept(live: Live):
-    async with live() as daemon_rig, aiohttp.ClientSession() as session:
+async def test_every_answer_says_that_it_is_not_to_be_guessed_at_or_kept(daemon_rig: DaemonRig):
+    async with aiohttp.ClientSession() as session:
         for path, status in (("/api/health", 200), ("/api/nothing", 404), ("/api/events", 200)):
             async with session.get(daemon_rig.url + path) as answer:
                 assert (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.api.calls import call, expect, get, refused
-from tests.stories.daemon_rig import DaemonRig, Live, save
+from tests.stories.daemon_rig import DaemonRig, save
 
 
 async def test_each_answer_to_an_error_has_an_id_of_its_own_and_the_audit_knows_it(
@@ -42,22 +42,19 @@ def asking(daemon_rig: DaemonRig, path: str, **headers: str) -> bytes:
     )
 
 
-async def test_requests_sent_ahead_are_answered_in_their_order(live: Live, vault):
+async def test_requests_sent_ahead_are_answered_in_their_order(vault, daemon_rig: DaemonRig):
     for name in "ab":
         save(vault / f"{name}.md", name)
-    async with live() as daemon_rig:
-        one, two = (
-            asking(daemon_rig, f"/api/notes/{name}.md", Accept="text/markdown") for name in "ab"
-        )
-        reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
-        writer.write(one)
-        await reader.readuntil(b"\r\n\r\na")
-        for ahead in (one + two + one, two[:20]):
-            writer.write(ahead)
-        for expected in (b"a", b"b", b"a"):
-            assert (await reader.readuntil(b"\r\n\r\n" + expected)).startswith(
-                b"HTTP/1.1 200 OK\r\n"
-            )
-        writer.write(two[20:])
-        await reader.readuntil(b"\r\n\r\nb")
-        writer.close()
+    one, two = (
+        asking(daemon_rig, f"/api/notes/{name}.md", Accept="text/markdown") for name in "ab"
+    )
+    reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
+    writer.write(one)
+    await reader.readuntil(b"\r\n\r\na")
+    for ahead in (one + two + one, two[:20]):
+        writer.write(ahead)
+    for expected in (b"a", b"b", b"a"):
+        assert (await reader.readuntil(b"\r\n\r\n" + expected)).startswith(b"HTTP/1.1 200 OK\r\n")
+    writer.write(two[20:])
+    await reader.readuntil(b"\r\n\r\nb")
+    writer.close()

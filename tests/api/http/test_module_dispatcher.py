@@ -172,26 +172,25 @@ async def test_wrong_arguments_are_reported_all_at_once(trust: str, daemon_rig: 
 
 
 async def test_a_key_reaches_a_module_by_a_scope_on_it_and_one_with_paths_never(
-    live: Live, vault: Path, trust: str
+    vault: Path, trust: str, daemon_rig: DaemonRig
 ):
     save(vault / "Daily/entries/mine.md", "mine\n")
     save(vault / "Daily/entries/other.md", "other\n")
-    async with live() as daemon_rig:
-        await install(daemon_rig, EXAMPLES / "daily", trust)
-        reads, limited = (
-            key_of(daemon_rig, "daily:read"),
-            key_of(daemon_rig, "daily:read,write", paths=["Daily/entries/mine*"]),
-        )
+    await install(daemon_rig, EXAMPLES / "daily", trust)
+    reads, limited = (
+        key_of(daemon_rig, "daily:read"),
+        key_of(daemon_rig, "daily:read,write", paths=["Daily/entries/mine*"]),
+    )
 
-        assert (await call(daemon_rig, "GET", ENTRIES, headers=reads))[1]["count"] == 2
-        assert await refused(daemon_rig, "POST", ENTRIES, headers=reads, json={"content": "x"}) == (
-            403,
-            "this key lacks the scope daily:write",
-        )
-        await expect(daemon_rig, 403, "GET", ENTRIES, headers=key_of(daemon_rig, "vault:read"))
-        for path in (ENTRIES, "/api/daily/entries/mine"):
-            assert await refused(daemon_rig, "GET", path, headers=limited) == (403, BEYOND_PATHS)
-        await expect(daemon_rig, 401, "GET", ENTRIES, headers={"X-Forwarded-For": "192.0.2.7"})
+    assert (await call(daemon_rig, "GET", ENTRIES, headers=reads))[1]["count"] == 2
+    assert await refused(daemon_rig, "POST", ENTRIES, headers=reads, json={"content": "x"}) == (
+        403,
+        "this key lacks the scope daily:write",
+    )
+    await expect(daemon_rig, 403, "GET", ENTRIES, headers=key_of(daemon_rig, "vault:read"))
+    for path in (ENTRIES, "/api/daily/entries/mine"):
+        assert await refused(daemon_rig, "GET", path, headers=limited) == (403, BEYOND_PATHS)
+    await expect(daemon_rig, 401, "GET", ENTRIES, headers={"X-Forwarded-For": "192.0.2.7"})
 
 
 async def test_a_stream_that_breaks_says_so_and_a_reader_who_goes_ends_it(
@@ -257,18 +256,17 @@ async def test_a_stream_whose_reader_has_gone_ends_at_once_though_the_module_say
 
 
 async def test_a_quiet_stream_gives_signs_of_life(
-    live: Live, tmp_path: Path, trust: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, trust: str, monkeypatch: pytest.MonkeyPatch, daemon_rig: DaemonRig
 ):
     monkeypatch.setattr("parachuted.api.http.module_content._HEARTBEAT_S", 0.1)
-    async with live() as daemon_rig:
-        await run_module(daemon_rig, tmp_path, "quiet", QUIET, trust)
-        async with aiohttp.ClientSession() as session:
-            for path in ("/api/quiet/quiet", "/api/quiet/quiet?says=false"):
-                async with session.get(daemon_rig.url + path) as answer, asyncio.timeout(30):
-                    assert (answer.status, answer.content_type) == (200, "text/event-stream")
-                    lines = [await answer.content.readline() for _ in range(6)]
-                    assert lines.count(b": still here\n") >= 2
-        await at_work(daemon_rig, 0)
+    await run_module(daemon_rig, tmp_path, "quiet", QUIET, trust)
+    async with aiohttp.ClientSession() as session:
+        for path in ("/api/quiet/quiet", "/api/quiet/quiet?says=false"):
+            async with session.get(daemon_rig.url + path) as answer, asyncio.timeout(30):
+                assert (answer.status, answer.content_type) == (200, "text/event-stream")
+                lines = [await answer.content.readline() for _ in range(6)]
+                assert lines.count(b": still here\n") >= 2
+    await at_work(daemon_rig, 0)
 
 
 async def test_a_stream_ends_with_the_key_that_opened_it_before_it_has_said_anything(
@@ -289,12 +287,11 @@ async def test_a_stream_ends_with_the_key_that_opened_it_before_it_has_said_anyt
     writer.close()
 
 
-async def test_calls_of_modules_are_in_the_audit(live: Live, trust: str):
-    async with live() as daemon_rig:
-        await install(daemon_rig, EXAMPLES / "daily", trust)
-        await call(daemon_rig, "POST", ENTRIES, json={"content": "secret words", "entry_id": "one"})
-        assert daemon_rig.daemon.vault.audit.flush()
-        reported = (await get(daemon_rig, "/api/audit?module=daily"))["events"]
+async def test_calls_of_modules_are_in_the_audit(trust: str, daemon_rig: DaemonRig):
+    await install(daemon_rig, EXAMPLES / "daily", trust)
+    await call(daemon_rig, "POST", ENTRIES, json={"content": "secret words", "entry_id": "one"})
+    assert daemon_rig.daemon.vault.audit.flush()
+    reported = (await get(daemon_rig, "/api/audit?module=daily"))["events"]
 
     assert ("POST /api/daily/entries", 201) in [
         (event["target_endpoint"], event.get("status")) for event in reported
@@ -386,23 +383,21 @@ class WithSecret(Module):
 
 @pytest.mark.parametrize("trust", ["trusted", "untrusted"])
 async def test_a_route_with_a_secret_of_its_own_is_for_who_shows_it_and_needs_no_key(
-    live: Live, tmp_path: Path, vault: Path, trust: str
+    tmp_path: Path, vault: Path, trust: str, daemon_rig: DaemonRig
 ):
     save(vault / "Private/diary.md", "secret\n")
-    async with live() as daemon_rig:
-        reads = "permissions: {read: ['**']}\n"
-        await run_module(daemon_rig, tmp_path, "withsecret", OWN_ROUTE, trust, reads)
-        path, passed_on = "/api/withsecret/told", {"X-Forwarded-For": "10.0.0.9"}
-        shown = {"": 401, "wrong": 401, "s3cret": 200 if trust == "trusted" else 403}
-        for secret, expected in shown.items():
-            headers = {**passed_on, "X-Its-Secret": secret}
-            status, answer = await call(daemon_rig, "POST", path, data=b"words", headers=headers)
-            assert status == (expected if trust == "trusted" else 403), (secret, answer)
-            assert status != 200 or answer == "words", "nothing of the vault is for such a caller"
-        await post(daemon_rig, "/api/withsecret/expect", {"secret": ""})
-        for secret in ("", "s3cret"):
-            headers = {**passed_on, "X-Its-Secret": secret}
-            assert await code(daemon_rig, "POST", path, data=b"words", headers=headers) in {
-                401,
-                403,
-            }, "where the module has none, no one is let in"
+    reads = "permissions: {read: ['**']}\n"
+    await run_module(daemon_rig, tmp_path, "withsecret", OWN_ROUTE, trust, reads)
+    path, passed_on = "/api/withsecret/told", {"X-Forwarded-For": "10.0.0.9"}
+    shown = {"": 401, "wrong": 401, "s3cret": 200 if trust == "trusted" else 403}
+    for secret, expected in shown.items():
+        headers = {**passed_on, "X-Its-Secret": secret}
+        status, answer = await call(daemon_rig, "POST", path, data=b"words", headers=headers)
+        assert status == (expected if trust == "trusted" else 403), (secret, answer)
+        assert status != 200 or answer == "words", "nothing of the vault is for such a caller"
+    await post(daemon_rig, "/api/withsecret/expect", {"secret": ""})
+    for secret in ("", "s3cret"):
+        headers = {**passed_on, "X-Its-Secret": secret}
+        assert await code(daemon_rig, "POST", path, data=b"words", headers=headers) in {401, 403}, (
+            "where the module has none, no one is let in"
+        )

@@ -145,30 +145,27 @@ EVERYTHING = "permissions: {read: ['**'], write: ['**']}\n"
 
 @pytest.mark.parametrize("how", ["task", "timer", "task of a task"])
 async def test_work_after_the_answer_ends_with_the_key_that_asked(
-    live: Live, vault: Path, tmp_path: Path, trust: str, how: str
+    vault: Path, tmp_path: Path, trust: str, how: str, daemon_rig: DaemonRig
 ):
     save(vault / "Daily/mine.md", "mine\n")
-    async with live() as daemon_rig:
-        await run_module(daemon_rig, tmp_path, "late", HEAD + LATER, trust, EVERYTHING)
-        made = key_of(daemon_rig, "late:read,write")
+    await run_module(daemon_rig, tmp_path, "late", HEAD + LATER, trust, EVERYTHING)
+    made = key_of(daemon_rig, "late:read,write")
 
-        async def later() -> None:
-            assert await call(
-                daemon_rig,
-                "POST",
-                "/api/late/later",
-                headers=made,
-                json={"how": how, "path": "Daily/mine.md"},
-            ) == (200, "answered")
+    async def later() -> None:
+        assert await call(
+            daemon_rig,
+            "POST",
+            "/api/late/later",
+            headers=made,
+            json={"how": how, "path": "Daily/mine.md"},
+        ) == (200, "answered")
 
-        await later()
-        assert (await call(daemon_rig, "POST", "/api/late/go"))[1] == "mine\n"
-        await later()
-        key = next(
-            key for key in daemon_rig.daemon.authenticator.ring.keys if key.name == "a test's"
-        )
-        await expect(daemon_rig, 200, "DELETE", f"/api/auth/keys/{key.id}")
-        assert (await call(daemon_rig, "POST", "/api/late/go"))[1] in REFUSED
+    await later()
+    assert (await call(daemon_rig, "POST", "/api/late/go"))[1] == "mine\n"
+    await later()
+    key = next(key for key in daemon_rig.daemon.authenticator.ring.keys if key.name == "a test's")
+    await expect(daemon_rig, 200, "DELETE", f"/api/auth/keys/{key.id}")
+    assert (await call(daemon_rig, "POST", "/api/late/go"))[1] in REFUSED
 
 
 async def test_what_follows_from_one_save_keeps_its_cause_however_often_a_module_answers_late(
@@ -194,49 +191,45 @@ async def test_what_follows_from_one_save_keeps_its_cause_however_often_a_module
 
 @pytest.mark.parametrize("keeper", ["trusted", "untrusted"])
 async def test_a_module_calls_only_what_another_declares_and_with_no_more_than_its_own_rights(
-    live: Live, vault: Path, tmp_path: Path, trust: str, keeper: str
+    vault: Path, tmp_path: Path, trust: str, keeper: str, daemon_rig: DaemonRig
 ):
     for name in ("Private/diary.md", "Daily/mine.md"):
         save(vault / name, f"{name}\n")
-    async with live() as daemon_rig:
-        provides = f"provides: [KeeperInterface]\n{EVERYTHING}"
-        await run_module(daemon_rig, tmp_path, "keeper", HEAD + KEEPER, keeper, provides)
-        middle = HEAD + CALLS.format(name="Middle", of="Keeper")
-        uses = f"provides: [MiddleInterface]\noptional_requires: [KeeperInterface]\n{EVERYTHING}"
-        await run_module(daemon_rig, tmp_path, "middle", middle, "trusted", uses)
-        thief = HEAD + CALLS.format(name="Thief", of="Keeper")
-        uses = (
-            "provides: [ThiefInterface]\noptional_requires: [KeeperInterface, MiddleInterface]\n"
-            "permissions: {read: [Daily/], write: [Daily/]}\n"
-        )
-        await run_module(daemon_rig, tmp_path, "thief", thief, trust, uses)
+    provides = f"provides: [KeeperInterface]\n{EVERYTHING}"
+    await run_module(daemon_rig, tmp_path, "keeper", HEAD + KEEPER, keeper, provides)
+    middle = HEAD + CALLS.format(name="Middle", of="Keeper")
+    uses = f"provides: [MiddleInterface]\noptional_requires: [KeeperInterface]\n{EVERYTHING}"
+    await run_module(daemon_rig, tmp_path, "middle", middle, "trusted", uses)
+    thief = HEAD + CALLS.format(name="Thief", of="Keeper")
+    uses = (
+        "provides: [ThiefInterface]\noptional_requires: [KeeperInterface, MiddleInterface]\n"
+        "permissions: {read: [Daily/], write: [Daily/]}\n"
+    )
+    await run_module(daemon_rig, tmp_path, "thief", thief, trust, uses)
 
-        async def tried(method: str, path: str = "Private/diary.md", **more: str) -> list[object]:
-            return (
-                await call(
-                    daemon_rig,
-                    "POST",
-                    "/api/thief/ask",
-                    json={"method": method, "path": path, **more},
-                )
-            )[1]
+    async def tried(method: str, path: str = "Private/diary.md", **more: str) -> list[object]:
+        return (
+            await call(
+                daemon_rig, "POST", "/api/thief/ask", json={"method": method, "path": path, **more}
+            )
+        )[1]
 
-        assert await tried("read_note", "Daily/mine.md") == ["answered", "Daily/mine.md\n"]
-        for method in (
-            *("secret", "wipe", "on_disable", "delete_all", "_services", "publish", "run_agent"),
-            "nothing",
-        ):
-            assert (await tried(method))[0] == "refused", method
-        assert await tried("read_note", of="OtherInterface") == ["refused", "ActRefusedError"]
-        expected = "answered" if trust == "trusted" else "refused"
-        assert (await tried("read_note"))[0] == expected
-        assert (await tried("put", "Private/new.md"))[0] == expected
-        assert (vault / "Private/new.md").exists() is (trust == "trusted")
-        assert (await tried("read_note", of="MiddleInterface"))[0] == expected
-        if trust == "untrusted":
-            assert (await tried("remove"))[0] == "refused"
-            assert (vault / "Private/diary.md").exists()
-            await expect(daemon_rig, 404, "GET", "/api/notes/Private/new.md")
+    assert await tried("read_note", "Daily/mine.md") == ["answered", "Daily/mine.md\n"]
+    for method in (
+        *("secret", "wipe", "on_disable", "delete_all", "_services", "publish", "run_agent"),
+        "nothing",
+    ):
+        assert (await tried(method))[0] == "refused", method
+    assert await tried("read_note", of="OtherInterface") == ["refused", "ActRefusedError"]
+    expected = "answered" if trust == "trusted" else "refused"
+    assert (await tried("read_note"))[0] == expected
+    assert (await tried("put", "Private/new.md"))[0] == expected
+    assert (vault / "Private/new.md").exists() is (trust == "trusted")
+    assert (await tried("read_note", of="MiddleInterface"))[0] == expected
+    if trust == "untrusted":
+        assert (await tried("remove"))[0] == "refused"
+        assert (vault / "Private/diary.md").exists()
+        await expect(daemon_rig, 404, "GET", "/api/notes/Private/new.md")
 
 
 async def test_a_mail_that_a_module_passes_as_a_prompt_is_no_persons_words_nor_is_it_from_its_state(
@@ -262,7 +255,7 @@ async def test_a_mail_that_a_module_passes_as_a_prompt_is_no_persons_words_nor_i
 
 
 async def test_every_request_that_a_hostile_container_forges_is_refused_and_nothing_is_done(
-    live: Live, vault: Path, tmp_path: Path
+    vault: Path, tmp_path: Path, daemon_rig: DaemonRig
 ):
     save(vault / "Notes/a.md", "a\n")
     bodies = {
@@ -281,22 +274,21 @@ async def test_every_request_that_a_hostile_container_forges_is_refused_and_noth
         "daemon.stop": "{}",
         "body.read": "{}",
     }
-    async with live() as daemon_rig:
-        await run_module(daemon_rig, tmp_path, "forger", HEAD + FORGES, "untrusted", EVERYTHING)
-        before = notes(vault)
+    await run_module(daemon_rig, tmp_path, "forger", HEAD + FORGES, "untrusted", EVERYTHING)
+    before = notes(vault)
 
-        async def forge(of: str, asked: Mapping[str, str]) -> set[str]:
-            requests = [[service, of, body] for service, body in asked.items()]
-            answer = await post(daemon_rig, "/api/forger/forge", {"asked": requests})
-            return set(answer)
+    async def forge(of: str, asked: Mapping[str, str]) -> set[str]:
+        requests = [[service, of, body] for service, body in asked.items()]
+        answer = await post(daemon_rig, "/api/forger/forge", {"asked": requests})
+        return set(answer)
 
-        assert await forge("own", {"vault.read": '{"path": "Notes/a.md"}'}) == {"done"}
-        for of in ("", "0", "invented", "1" * 32):
-            assert await forge(of, bodies) <= {"ActRefusedError", "ModuleFailedError"}
-        assert await forge("own", wrong) == {"ModuleFailedError"}
+    assert await forge("own", {"vault.read": '{"path": "Notes/a.md"}'}) == {"done"}
+    for of in ("", "0", "invented", "1" * 32):
+        assert await forge(of, bodies) <= {"ActRefusedError", "ModuleFailedError"}
+    assert await forge("own", wrong) == {"ModuleFailedError"}
 
-        assert notes(vault) == before
-        assert not daemon_rig.reported("forger.x")
+    assert notes(vault) == before
+    assert not daemon_rig.reported("forger.x")
 
 
 def notes(vault: Path) -> set[Path]:

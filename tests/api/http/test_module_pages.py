@@ -10,7 +10,7 @@ from yarl import URL
 
 from tests.api.calls import error, expect, key_of
 from tests.api.routes.test_modules import install
-from tests.stories.daemon_rig import DaemonRig, Live, save
+from tests.stories.daemon_rig import DaemonRig, save
 
 MANIFEST = (
     "name: pages\nversion: 0.1.0\nmodule: module.py\nstatic: {prefix: ui, folder: web/site}\n"
@@ -30,9 +30,9 @@ def pages(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("trust", ["trusted", "untrusted"])
 async def test_a_folder_of_pages_is_served_as_it_was_approved(
-    live: Live, tmp_path: Path, trust: str
+    tmp_path: Path, trust: str, daemon_rig: DaemonRig
 ):
-    async with live() as daemon_rig, aiohttp.ClientSession() as session:
+    async with aiohttp.ClientSession() as session:
         reported = await install(daemon_rig, pages(tmp_path), trust)
         assert reported["status"] == "running", reported["problem"]
         url = daemon_rig.url + "/api/pages/ui"

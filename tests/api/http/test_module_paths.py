@@ -8,7 +8,7 @@ from openapi_spec_validator import validate
 
 from tests.api.calls import call, get, post
 from tests.api.routes.test_modules import EXAMPLES, install, run_module
-from tests.stories.daemon_rig import Live
+from tests.stories.daemon_rig import DaemonRig
 
 BOXED = '''
 from collections.abc import AsyncIterator
@@ -54,13 +54,12 @@ class BoxModule(Module):
 '''
 
 
-async def test_routes_and_tools_of_a_module_are_described_while_it_runs(live: Live):
-    async with live() as daemon_rig:
-        before = await get(daemon_rig, "/api/openapi.json")
-        await install(daemon_rig, EXAMPLES / "daily")
-        document = await get(daemon_rig, "/api/openapi.json")
-        await post(daemon_rig, "/api/modules/daily/disable")
-        after = await get(daemon_rig, "/api/openapi.json")
+async def test_routes_and_tools_of_a_module_are_described_while_it_runs(daemon_rig: DaemonRig):
+    before = await get(daemon_rig, "/api/openapi.json")
+    await install(daemon_rig, EXAMPLES / "daily")
+    document = await get(daemon_rig, "/api/openapi.json")
+    await post(daemon_rig, "/api/modules/daily/disable")
+    after = await get(daemon_rig, "/api/openapi.json")
 
     validate(document)
     assert after == before
@@ -93,18 +92,15 @@ async def test_routes_and_tools_of_a_module_are_described_while_it_runs(live: Li
 
 
 async def test_shapes_that_a_module_names_are_described_too_and_calls_as_they_say_are_answered(
-    live: Live, tmp_path: Path
+    tmp_path: Path, daemon_rig: DaemonRig
 ):
-    async with live() as daemon_rig:
-        await run_module(daemon_rig, tmp_path, "box", BOXED, "untrusted", "mcp_tools: [box-find]\n")
-        document = await get(daemon_rig, "/api/openapi.json")
-        found = await post(
-            daemon_rig, "/api/modules/box/tools/box-find", {"seed": {"name": "bean"}}
-        )
-        filled = await call(
-            daemon_rig, "PUT", "/api/box/seeds/a%2Fb", json={"seeds": [{"name": "bean"}]}
-        )
-        answered = await get(daemon_rig, "/api/box/seeds")
+    await run_module(daemon_rig, tmp_path, "box", BOXED, "untrusted", "mcp_tools: [box-find]\n")
+    document = await get(daemon_rig, "/api/openapi.json")
+    found = await post(daemon_rig, "/api/modules/box/tools/box-find", {"seed": {"name": "bean"}})
+    filled = await call(
+        daemon_rig, "PUT", "/api/box/seeds/a%2Fb", json={"seeds": [{"name": "bean"}]}
+    )
+    answered = await get(daemon_rig, "/api/box/seeds")
 
     validate(document)
     assert filled == (200, {"box": "a/b", "count": 1})

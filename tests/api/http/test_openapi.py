@@ -8,12 +8,11 @@ from openapi_spec_validator import validate
 
 from tests.api.calls import get
 from tests.api.test_app import ROUTES
-from tests.stories.daemon_rig import Live
+from tests.stories.daemon_rig import DaemonRig
 
 
-async def test_the_daemons_own_is_valid_and_has_every_route(live: Live):
-    async with live() as daemon_rig:
-        document = await get(daemon_rig, "/api/openapi.json")
+async def test_the_daemons_own_is_valid_and_has_every_route(daemon_rig: DaemonRig):
+    document = await get(daemon_rig, "/api/openapi.json")
 
     validate(document)
     reported = {
@@ -52,9 +51,10 @@ def words(part: object) -> Iterator[str]:
         yield from words(inner)
 
 
-async def test_headers_that_are_read_and_bodies_that_are_taken_as_they_are_are_said(live: Live):
-    async with live() as daemon_rig:
-        paths = (await get(daemon_rig, "/api/openapi.json"))["paths"]
+async def test_headers_that_are_read_and_bodies_that_are_taken_as_they_are_are_said(
+    daemon_rig: DaemonRig,
+):
+    paths = (await get(daemon_rig, "/api/openapi.json"))["paths"]
 
     def headers(path: str, method: str) -> set[str]:
         return {one["name"] for one in paths[path][method]["parameters"] if one["in"] == "header"}

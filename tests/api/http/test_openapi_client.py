@@ -14,7 +14,7 @@ from typing import Any, Self
 import pytest
 
 from tests.api.calls import get
-from tests.stories.daemon_rig import DaemonRig, Live, save
+from tests.stories.daemon_rig import DaemonRig, save
 
 PROGRAM = (sys.executable, "-m", "openapi_python_client")
 NAME = "made_client"
@@ -84,14 +84,11 @@ async def generated(
 
 
 async def test_a_generated_client_reads_and_patches_and_understands_a_conflict(
-    live: Live, vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    vault: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, daemon_rig: DaemonRig
 ):
     text = "# Garden\n\n## Facts\nBeans.\n"
     save(vault / NOTE, text)
-    async with (
-        live() as daemon_rig,
-        await generated(daemon_rig, tmp_path / "made", monkeypatch) as api,
-    ):
+    async with await generated(daemon_rig, tmp_path / "made", monkeypatch) as api:
         read = await api.call("get_notes_by_path", NOTE)
         assert (read.status_code, read.parsed.title) == (200, "Garden")
         assert read.parsed.sections[1].content == "Beans.\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.api.calls import call, expect
-from tests.stories.daemon_rig import DaemonRig, Live, save
+from tests.stories.daemon_rig import DaemonRig, save
 
 OTHER = '"' + "0" * 64 + '"'
 WAYS = {
@@ -16,13 +16,12 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_another_text_than_was_meant_is_a_conflict(live: Live, vault, way):
+async def test_another_text_than_was_meant_is_a_conflict(vault, way, daemon_rig: DaemonRig):
     method, path, sent = WAYS[way]
     save(vault / "a.md", "# A\n")
-    async with live() as daemon_rig:
-        await expect(daemon_rig, 409, method, path, headers={"If-Match": OTHER}, **sent)
-        for wrong in ('"x"', OTHER + ", " + OTHER, ""):
-            await expect(daemon_rig, 400, method, path, headers={"If-Match": wrong}, **sent)
+    await expect(daemon_rig, 409, method, path, headers={"If-Match": OTHER}, **sent)
+    for wrong in ('"x"', OTHER + ", " + OTHER, ""):
+        await expect(daemon_rig, 400, method, path, headers={"If-Match": wrong}, **sent)
     assert (vault / "a.md").read_text() == "# A\n"
 
 

@@ -10,7 +10,7 @@ from io import BytesIO
 import pytest
 
 from tests.api.calls import call, expect, get
-from tests.stories.daemon_rig import DaemonRig, Live
+from tests.stories.daemon_rig import DaemonRig
 
 NO_OBJECT = [
     b"[]",
@@ -59,17 +59,16 @@ async def test_a_body_without_a_path_of_the_vault_is_refused(daemon_rig: DaemonR
         "a/b; charset=utf-16",
     ],
 )
-async def test_a_body_is_json_whatever_its_kind_is_said_to_be(live: Live, vault, kind):
+async def test_a_body_is_json_whatever_its_kind_is_said_to_be(vault, kind, daemon_rig: DaemonRig):
     (vault / "a.md").write_text("# A\n")
-    async with live() as daemon_rig:
-        await expect(
-            daemon_rig,
-            200,
-            "POST",
-            "/api/bubble/plan",
-            data=b'{"path": "a.md"}',
-            headers={"Content-Type": kind},
-        )
+    await expect(
+        daemon_rig,
+        200,
+        "POST",
+        "/api/bubble/plan",
+        data=b'{"path": "a.md"}',
+        headers={"Content-Type": kind},
+    )
 
 
 async def test_a_number_out_of_its_bounds_is_refused(daemon_rig: DaemonRig):
@@ -104,33 +103,29 @@ async def test_a_body_that_is_announced_too_large_is_not_waited_for(daemon_rig: 
         writer.close()
 
 
-async def test_a_slash_that_a_client_encodes_is_part_of_the_value(live: Live, vault):
+async def test_a_slash_that_a_client_encodes_is_part_of_the_value(vault, daemon_rig: DaemonRig):
     """Generated clients encode every parameter of a path as a whole."""
     (vault / "A").mkdir()
     (vault / "A/tea.md").write_text("# Tea\n\n## Facts\nGreen.\n")
-    async with live() as daemon_rig:
-        for target in ("/api/notes/{}", "/api/notes/{}/backlinks", "/api/notes/{}/versions"):
-            plain = await get(daemon_rig, target.format("A/tea.md"))
-            assert (
-                await get(daemon_rig, target.format("A%2Ftea.md"))
-                == await get(daemon_rig, target.format("A%2ftea.md"))
-                == plain
-            )
-        status, written = await call(
-            daemon_rig,
-            "PATCH",
-            "/api/notes/A%2Ftea.md",
-            json={"section": "Facts", "content": "Black."},
-        )
-        assert (status, written["path"]) == (200, "A/tea.md")
-        assert (await call(daemon_rig, "PUT", "/api/files/B%2F100%25.bin", data=b"x"))[1][
-            "path"
-        ] == "B/100%.bin"
+    for target in ("/api/notes/{}", "/api/notes/{}/backlinks", "/api/notes/{}/versions"):
+        plain = await get(daemon_rig, target.format("A/tea.md"))
         assert (
-            await call(daemon_rig, "POST", "/api/notes/A%2Ftea.md/move", json={"to": "B/tea.md"})
-        )[1]["path"] == "B/tea.md"
-        await expect(daemon_rig, 403, "GET", "/api/notes/A%2F..%2FB%2Ftea.md")
-        await expect(
-            daemon_rig, 404, "GET", "/api/notes/B%2Ftea.md%2Fversions"
-        )  # of that value, and not a call on the note
+            await get(daemon_rig, target.format("A%2Ftea.md"))
+            == await get(daemon_rig, target.format("A%2ftea.md"))
+            == plain
+        )
+    status, written = await call(
+        daemon_rig, "PATCH", "/api/notes/A%2Ftea.md", json={"section": "Facts", "content": "Black."}
+    )
+    assert (status, written["path"]) == (200, "A/tea.md")
+    assert (await call(daemon_rig, "PUT", "/api/files/B%2F100%25.bin", data=b"x"))[1][
+        "path"
+    ] == "B/100%.bin"
+    assert (await call(daemon_rig, "POST", "/api/notes/A%2Ftea.md/move", json={"to": "B/tea.md"}))[
+        1
+    ]["path"] == "B/tea.md"
+    await expect(daemon_rig, 403, "GET", "/api/notes/A%2F..%2FB%2Ftea.md")
+    await expect(
+        daemon_rig, 404, "GET", "/api/notes/B%2Ftea.md%2Fversions"
+    )  # of that value, and not a call on the note
     assert (vault / "B/tea.md").read_text() == "# Tea\n\n## Facts\nBlack.\n"

@@ -15,7 +15,7 @@ from aiohttp import web
 from parachuted.api import HttpServer, ServerLimits
 from parachuted.errors import DaemonError
 from tests.api.calls import expect, get, spoken
-from tests.stories.daemon_rig import DaemonRig, Live
+from tests.stories.daemon_rig import DaemonRig
 
 FEW = ServerLimits(connections=24)
 QUICK = ServerLimits(connections=24, idle_s=0.5)
@@ -229,20 +229,19 @@ async def test_the_daemon_takes_no_compressed_body_however_it_is_said(daemon_rig
 
 
 async def test_a_body_that_breaks_off_or_is_not_chunked_is_not_the_daemons_fault(
-    live: Live, caplog
+    caplog, daemon_rig: DaemonRig
 ):
-    async with live() as daemon_rig:
-        head = b"POST /api/bubble/plan HTTP/1.1\r\nHost: localhost\r\n"
-        answered = await spoken(
-            daemon_rig, head + b"Transfer-Encoding: chunked\r\n\r\nnonsense\r\n\r\n"
-        )
-        assert b" 400 " in answered.partition(b"\r\n")[0]
-        _reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
-        writer.write(head + b"Content-Length: 10\r\n\r\n{")
-        await writer.drain()
-        await asyncio.sleep(0.05)
-        writer.transport.abort()
-        await daemon_rig.until(lambda: not daemon_rig.daemon._server.connections)
+    head = b"POST /api/bubble/plan HTTP/1.1\r\nHost: localhost\r\n"
+    answered = await spoken(
+        daemon_rig, head + b"Transfer-Encoding: chunked\r\n\r\nnonsense\r\n\r\n"
+    )
+    assert b" 400 " in answered.partition(b"\r\n")[0]
+    _reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
+    writer.write(head + b"Content-Length: 10\r\n\r\n{")
+    await writer.drain()
+    await asyncio.sleep(0.05)
+    writer.transport.abort()
+    await daemon_rig.until(lambda: not daemon_rig.daemon._server.connections)
     assert [record.message for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 

@@ -51,11 +51,8 @@ async def ended(stream) -> float:
     return time.monotonic() - began
 
 
-async def test_a_key_learns_of_its_paths_and_never_of_others(live: Live, vault):
-    async with (
-        live() as daemon_rig,
-        reading(daemon_rig, key_of(daemon_rig, "*:read", paths=["Projects/**"])) as stream,
-    ):
+async def test_a_key_learns_of_its_paths_and_never_of_others(vault, daemon_rig: DaemonRig):
+    async with reading(daemon_rig, key_of(daemon_rig, "*:read", paths=["Projects/**"])) as stream:
         save(vault / "Private/diary.md", note("Secret", watch=["Projects/*"]))
         save(vault / "Projects/a/AGENTS.md", note("A", watch=["../../Private/*.md"]))
         await daemon_rig.settled()
@@ -201,8 +198,10 @@ async def test_using_a_key_and_noting_it_ends_no_stream(daemon_rig: DaemonRig):
         assert await reported_until(stream, "a.md")
 
 
-async def test_listeners_with_keys_and_without_hear_the_same_of_what_all_may_see(live: Live):
-    async with live() as daemon_rig, contextlib.AsyncExitStack() as stack:
+async def test_listeners_with_keys_and_without_hear_the_same_of_what_all_may_see(
+    daemon_rig: DaemonRig,
+):
+    async with contextlib.AsyncExitStack() as stack:
         keys = [key_of(daemon_rig, "vault:read", paths=["Projects/**"]) for _ in range(3)] + [
             key_of(daemon_rig, "*:read,write,admin"),
             {},

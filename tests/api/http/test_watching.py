@@ -10,7 +10,7 @@ import json
 import pytest
 
 from tests.api.calls import call, code, expect, key_of
-from tests.stories.daemon_rig import DaemonRig, Live, note, save
+from tests.stories.daemon_rig import DaemonRig, note, save
 
 WIDE = [
     *("Hidden", "Hidden/*.md", "**", "**/*.md", "*", "../Hidden", "../*", "Open*/x.md", "Ope?/**"),
@@ -59,14 +59,15 @@ async def ways(daemon_rig, key, path, data):
 
 
 @pytest.mark.parametrize("pattern", WIDE)
-async def test_no_way_of_writing_lets_a_key_watch_what_it_may_not_read(live: Live, vault, pattern):
+async def test_no_way_of_writing_lets_a_key_watch_what_it_may_not_read(
+    vault, pattern, daemon_rig: DaemonRig
+):
     save(vault / "Hidden/x.md", note("Hidden"))
-    async with live() as daemon_rig:
-        key = key_of(daemon_rig, "vault:read,write", paths=["Open/**"])
-        statuses = await ways(daemon_rig, key, "Open/spy.md", text(pattern))
+    key = key_of(daemon_rig, "vault:read,write", paths=["Open/**"])
+    statuses = await ways(daemon_rig, key, "Open/spy.md", text(pattern))
 
-        assert set(statuses.values()) == {422}, statuses
-        assert not (vault / "Open/spy.md").exists()
+    assert set(statuses.values()) == {422}, statuses
+    assert not (vault / "Open/spy.md").exists()
 
 
 async def test_what_a_key_may_read_its_notes_may_watch(vault, daemon_rig: DaemonRig):
@@ -77,46 +78,44 @@ async def test_what_a_key_may_read_its_notes_may_watch(vault, daemon_rig: Daemon
 
 
 async def test_one_key_of_the_frontmatter_is_no_way_round_it_and_neither_is_a_move(
-    live: Live, vault
+    vault, daemon_rig: DaemonRig
 ):
     save(vault / "Open/a/b/spy.md", note("Spy", watch=["../../*.md", "../x.md"]))
-    async with live() as daemon_rig:
-        key = key_of(daemon_rig, "vault:read,write", paths=["Open/**"])
-        set_key = await call(
-            daemon_rig,
-            "PATCH",
-            "/api/notes/Open/a/b/spy.md",
-            json={"key": "watch", "value": ["Hidden"]},
-            headers=key,
-        )
-        moved = await call(
-            daemon_rig,
-            "POST",
-            "/api/notes/Open/a/b/spy.md/move",
-            json={"to": "Open/spy.md"},
-            headers=key,
-        )
-        near = await call(
-            daemon_rig,
-            "POST",
-            "/api/notes/Open/a/b/spy.md/move",
-            json={"to": "Open/a/c/spy.md"},
-            headers=key,
-        )
+    key = key_of(daemon_rig, "vault:read,write", paths=["Open/**"])
+    set_key = await call(
+        daemon_rig,
+        "PATCH",
+        "/api/notes/Open/a/b/spy.md",
+        json={"key": "watch", "value": ["Hidden"]},
+        headers=key,
+    )
+    moved = await call(
+        daemon_rig,
+        "POST",
+        "/api/notes/Open/a/b/spy.md/move",
+        json={"to": "Open/spy.md"},
+        headers=key,
+    )
+    near = await call(
+        daemon_rig,
+        "POST",
+        "/api/notes/Open/a/b/spy.md/move",
+        json={"to": "Open/a/c/spy.md"},
+        headers=key,
+    )
 
-        assert [set_key[0], moved[0], near[0]] == [422, 422, 200]
+    assert [set_key[0], moved[0], near[0]] == [422, 422, 200]
 
 
 async def test_a_list_that_its_owner_made_wide_may_be_carried_along_but_leaves_out_no_less(
-    live: Live, vault
+    vault, daemon_rig: DaemonRig
 ):
     save(vault / "Open/spy.md", note("Spy", watch=["**", "!Hidden"]))
-    async with live() as daemon_rig:
-        key = key_of(daemon_rig, "vault:read,write", paths=["Open/**"])
-        kept = await ways(daemon_rig, key, "Open/spy.md", text("**", "!Hidden", "./x.md"))
-        widened = await ways(daemon_rig, key, "Open/spy.md", text("**"))
+    key = key_of(daemon_rig, "vault:read,write", paths=["Open/**"])
+    kept = await ways(daemon_rig, key, "Open/spy.md", text("**", "!Hidden", "./x.md"))
+    widened = await ways(daemon_rig, key, "Open/spy.md", text("**"))
 
-        assert (set(kept.values()), set(widened.values())) == ({200}, {422})
+    assert (set(kept.values()), set(widened.values())) == ({200}, {422})
 
 
 async def test_who_reads_all_may_watch_all(vault, daemon_rig: DaemonRig):
@@ -130,29 +129,20 @@ async def test_who_reads_all_may_watch_all(vault, daemon_rig: DaemonRig):
         ) in {200, 201}, json.dumps(key)
 
 
-async def test_no_restore_brings_back_what_a_key_may_not_have_watched(live: Live, vault):
+async def test_no_restore_brings_back_what_a_key_may_not_have_watched(vault, daemon_rig: DaemonRig):
     save(vault / "Hidden/x.md", note("Hidden"))
     save(vault / "Open/spy.md", note("Spy", watch=["Hidden/*.md"]))
-    async with live() as daemon_rig:
-        daemon_rig.daemon.agents.worker.pause()  # no curator's line about what is hidden
-        key = key_of(
-            daemon_rig, "vault:read,write", "curator:read", "curator:write", paths=["Open/**"]
-        )
-        wide = (await call(daemon_rig, "GET", "/api/notes/Open/spy.md"))[1]["hash"]
-        await call(
-            daemon_rig, "PATCH", "/api/notes/Open/spy.md", json={"key": "watch", "delete": True}
-        )
-        restore = {"path": "Open/spy.md", "version": wide}
-        status, _ = await call(
-            daemon_rig, "POST", "/api/history/restore", json=restore, headers=key
-        )
-        assert (status, "Hidden" in (vault / "Open/spy.md").read_text()) == (422, False)
+    daemon_rig.daemon.agents.worker.pause()  # no curator's line about what is hidden
+    key = key_of(daemon_rig, "vault:read,write", "curator:read", "curator:write", paths=["Open/**"])
+    wide = (await call(daemon_rig, "GET", "/api/notes/Open/spy.md"))[1]["hash"]
+    await call(daemon_rig, "PATCH", "/api/notes/Open/spy.md", json={"key": "watch", "delete": True})
+    restore = {"path": "Open/spy.md", "version": wide}
+    status, _ = await call(daemon_rig, "POST", "/api/history/restore", json=restore, headers=key)
+    assert (status, "Hidden" in (vault / "Open/spy.md").read_text()) == (422, False)
 
-        await expect(
-            daemon_rig, 200, "POST", "/api/history/restore", json=restore
-        )  # a reader of everything may
-        await call(daemon_rig, "DELETE", "/api/notes/Open/spy.md")
-        status, _ = await call(
-            daemon_rig, "POST", "/api/history/restore", json=restore, headers=key
-        )
-        assert (status, (vault / "Open/spy.md").exists()) == (422, False)
+    await expect(
+        daemon_rig, 200, "POST", "/api/history/restore", json=restore
+    )  # a reader of everything may
+    await call(daemon_rig, "DELETE", "/api/notes/Open/spy.md")
+    status, _ = await call(daemon_rig, "POST", "/api/history/restore", json=restore, headers=key)
+    assert (status, (vault / "Open/spy.md").exists()) == (422, False)

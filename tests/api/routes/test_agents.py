@@ -10,7 +10,7 @@ import pytest
 
 from tests.api.calls import call, expect, get, key_of, post, refused
 from tests.api.routes.test_modules import install
-from tests.stories.daemon_rig import DaemonRig, Live, note, save
+from tests.stories.daemon_rig import DaemonRig, note, save
 
 MANIFEST = """\
 name: keeper
@@ -41,102 +41,98 @@ async def started(daemon_rig: DaemonRig, module: Path) -> None:
 
 
 async def test_every_agent_is_reported_with_the_fields_that_the_app_reads(
-    live: Live, vault, module
+    vault, module, daemon_rig: DaemonRig
 ):
     save(vault / "Work/AGENTS.md", note("Work", watch=["*.md"]))
-    async with live() as daemon_rig:
-        await started(daemon_rig, module)
-        agents = {one["name"]: one for one in (await get(daemon_rig, "/api/agents"))["agents"]}
+    await started(daemon_rig, module)
+    agents = {one["name"]: one for one in (await get(daemon_rig, "/api/agents"))["agents"]}
 
-        assert list(agents) == ["curator", "maintenance", "keeper/tidy", "keeper/sender"]
-        tidy = agents["keeper/tidy"]
-        assert (tidy["description"], tidy["type"], tidy["source"], tidy["path"]) == (
-            "Tidies.",
-            "agent",
-            "keeper",
-            "Modules/keeper",
-        )
-        assert tidy["permissions"]["read"] == [["Work/**", "Inbox/**"]]
-        assert tidy["system_prompt_preview"].startswith("You tidy.")
-        assert tidy["system_prompt"] is None
-        assert "write_note" in tidy["tools"]
-        assert agents["keeper/sender"]["permissions"]["network"] == ["example.org"]
-        assert agents["keeper/sender"]["constraints"]["needs_container"] is True
-        assert agents["curator"]["permissions"]["write"] == [["Work/AGENTS.md"]]
-        whole = await get(daemon_rig, "/api/agents/keeper/tidy")
-        assert whole["system_prompt"].startswith("You tidy.")
-        await expect(daemon_rig, 404, "GET", "/api/agents/keeper/none")
+    assert list(agents) == ["curator", "maintenance", "keeper/tidy", "keeper/sender"]
+    tidy = agents["keeper/tidy"]
+    assert (tidy["description"], tidy["type"], tidy["source"], tidy["path"]) == (
+        "Tidies.",
+        "agent",
+        "keeper",
+        "Modules/keeper",
+    )
+    assert tidy["permissions"]["read"] == [["Work/**", "Inbox/**"]]
+    assert tidy["system_prompt_preview"].startswith("You tidy.")
+    assert tidy["system_prompt"] is None
+    assert "write_note" in tidy["tools"]
+    assert agents["keeper/sender"]["permissions"]["network"] == ["example.org"]
+    assert agents["keeper/sender"]["constraints"]["needs_container"] is True
+    assert agents["curator"]["permissions"]["write"] == [["Work/AGENTS.md"]]
+    whole = await get(daemon_rig, "/api/agents/keeper/tidy")
+    assert whole["system_prompt"].startswith("You tidy.")
+    await expect(daemon_rig, 404, "GET", "/api/agents/keeper/none")
 
 
-async def test_the_audit_names_who_has_all_three_at_once(live: Live, vault, module):
+async def test_the_audit_names_who_has_all_three_at_once(vault, module, daemon_rig: DaemonRig):
     save(vault / "Work/plan.md", "# Plan\n")
     save(vault / "Inbox/mail.md", "# Mail\n")
-    async with live() as daemon_rig:
-        await started(daemon_rig, module)
-        audit = await get(daemon_rig, "/api/agents/audit")
+    await started(daemon_rig, module)
+    audit = await get(daemon_rig, "/api/agents/audit")
 
-        assert (audit["exposed"], audit["agents"][0]["agent"]) == (1, "keeper/sender")
-        assert audit["agents"][0]["outward"] == "the network (example.org)"
-        assert {one["agent"]: one["exposed"] for one in audit["agents"][1:]} == {
-            "curator": False,
-            "keeper/tidy": False,
-            "maintenance": False,
-        }
+    assert (audit["exposed"], audit["agents"][0]["agent"]) == (1, "keeper/sender")
+    assert audit["agents"][0]["outward"] == "the network (example.org)"
+    assert {one["agent"]: one["exposed"] for one in audit["agents"][1:]} == {
+        "curator": False,
+        "keeper/tidy": False,
+        "maintenance": False,
+    }
 
 
 async def test_what_an_agent_could_see_and_do_is_reported_to_the_last_option(
-    live: Live, vault, module
+    vault, module, daemon_rig: DaemonRig
 ):
     for number in range(25):
         save(vault / f"Work/{number:02}.md", "x\n")
     save(vault / "Inbox/mail.md", "# Mail\n")
     save(vault / "Private/diary.md", "x\n")
-    async with live() as daemon_rig:
-        await started(daemon_rig, module)
-        reported = await get(daemon_rig, "/api/sandbox/explain?agent=keeper/sender")
+    await started(daemon_rig, module)
+    reported = await get(daemon_rig, "/api/sandbox/explain?agent=keeper/sender")
 
-        files = reported["files"]
-        assert (files["reads"], files["writes"], files["strangers"], len(files["first"])) == (
-            26,
-            0,
-            1,
-            20,
-        )
-        assert "Private/diary.md" not in files["first"]
-        box = reported["container"]
-        assert (box["NetworkMode"], box["CapDrop"], box["ReadonlyRootfs"], box["User"]) == (
-            "none",
-            ["ALL"],
-            True,
-            "1000:1000",
-        )
-        assert any("/vault" in mount and mount.endswith("read only") for mount in box["Mounts"])
-        assert reported["runs_here"] == (reported["problem"] is None)
-        assert any(".parachute/" in one for one in reported["always_refused"])
-        ours = await get(daemon_rig, "/api/sandbox/explain?agent=keeper/tidy")
-        assert (ours["container"], ours["files"]["writes"]) == (None, 25)
-        assert (ours["runs_here"], "needs a model" in ours["problem"]) == (False, True)
-        await expect(daemon_rig, 404, "GET", "/api/sandbox/explain?agent=nobody")
+    files = reported["files"]
+    assert (files["reads"], files["writes"], files["strangers"], len(files["first"])) == (
+        26,
+        0,
+        1,
+        20,
+    )
+    assert "Private/diary.md" not in files["first"]
+    box = reported["container"]
+    assert (box["NetworkMode"], box["CapDrop"], box["ReadonlyRootfs"], box["User"]) == (
+        "none",
+        ["ALL"],
+        True,
+        "1000:1000",
+    )
+    assert any("/vault" in mount and mount.endswith("read only") for mount in box["Mounts"])
+    assert reported["runs_here"] == (reported["problem"] is None)
+    assert any(".parachute/" in one for one in reported["always_refused"])
+    ours = await get(daemon_rig, "/api/sandbox/explain?agent=keeper/tidy")
+    assert (ours["container"], ours["files"]["writes"]) == (None, 25)
+    assert (ours["runs_here"], "needs a model" in ours["problem"]) == (False, True)
+    await expect(daemon_rig, 404, "GET", "/api/sandbox/explain?agent=nobody")
 
 
-async def test_trust_takes_the_mark_off_and_nothing_else(live: Live, vault):
+async def test_trust_takes_the_mark_off_and_nothing_else(vault, daemon_rig: DaemonRig):
     save(vault / "Inbox/mail.md", "# Mail\n")
     save(vault / "Work/clip.md", "---\ntitle: Clip\nOrigin: [web]\n---\n# Clip\n")
     save(vault / "Work/odd.md", "---\norigin: web\n# Never closed\n")
-    async with live() as daemon_rig:
-        await daemon_rig.settled()
+    await daemon_rig.settled()
 
-        body = {"path": "Work/clip.md"}
-        assert await post(daemon_rig, "/api/agents/trust", body) == body | {"before": "web"}
-        assert (vault / "Work/clip.md").read_text() == "---\ntitle: Clip\n---\n# Clip\n"
-        assert (await post(daemon_rig, "/api/agents/trust", body))["before"] == "you"
-        for path, status in {
-            "Work/odd.md": 422,  # its frontmatter cannot be read
-            "Inbox/mail.md": 422,
-            "Inbox/none.md": 404,
-        }.items():
-            answer = await refused(daemon_rig, "POST", "/api/agents/trust", json={"path": path})
-            assert answer[0] == status
+    body = {"path": "Work/clip.md"}
+    assert await post(daemon_rig, "/api/agents/trust", body) == body | {"before": "web"}
+    assert (vault / "Work/clip.md").read_text() == "---\ntitle: Clip\n---\n# Clip\n"
+    assert (await post(daemon_rig, "/api/agents/trust", body))["before"] == "you"
+    for path, status in {
+        "Work/odd.md": 422,  # its frontmatter cannot be read
+        "Inbox/mail.md": 422,
+        "Inbox/none.md": 404,
+    }.items():
+        answer = await refused(daemon_rig, "POST", "/api/agents/trust", json={"path": path})
+        assert answer[0] == status
 
 
 async def test_a_key_that_only_reads_gets_no_prompts_and_audits_nothing(

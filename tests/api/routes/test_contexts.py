@@ -43,13 +43,12 @@ async def test_a_chain_is_what_is_chosen_and_watched_and_lists_parents_without_t
     ]
 
 
-async def test_names_that_are_no_utf8_do_not_break_the_answer(live: Live, vault):
+async def test_names_that_are_no_utf8_do_not_break_the_answer(vault, daemon_rig: DaemonRig):
     save(vault / "b\udcff/AGENTS.md", note("Odd"))
-    async with live() as daemon_rig:
-        assert (await get(daemon_rig, "/api/contexts/folders"))["folders"][0]["path"] == "b\\xff"
-        assert (await get(daemon_rig, "/api/contexts/chain?folders=b%FF"))["files"][0][
-            "path"
-        ] == "b\\xff/AGENTS.md"
+    assert (await get(daemon_rig, "/api/contexts/folders"))["folders"][0]["path"] == "b\\xff"
+    assert (await get(daemon_rig, "/api/contexts/chain?folders=b%FF"))["files"][0][
+        "path"
+    ] == "b\\xff/AGENTS.md"
 
 
 async def test_the_listing_follows_the_disk(tree, daemon_rig: DaemonRig):

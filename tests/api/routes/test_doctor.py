@@ -5,17 +5,16 @@ import sqlite3
 from parachuted.errors import StorageFailedError
 from tests.api.calls import get
 from tests.modules.small_modules import write_module
-from tests.stories.daemon_rig import DaemonRig, Live, note, save
+from tests.stories.daemon_rig import DaemonRig, note, save
 
 
-async def test_the_doctor_names_each_note_that_cannot_be_read_and_why(live: Live, vault):
+async def test_the_doctor_names_each_note_that_cannot_be_read_and_why(vault, daemon_rig: DaemonRig):
     (vault / "broken.md").write_bytes(b"---\na: [1\n---\n# Broken\n")
     (vault / "latin.md").write_bytes(b"# \xe9t\xe9\n")
     (vault / "watch.md").write_bytes(b"---\nwatch:\n  - '../../etc/*'\n---\n# W\n")
     (vault / "both.md").write_bytes(b"---\nwatch: [1\n---\n# Both\n")
     save(vault / "fine.md", note("Fine"))
-    async with live() as daemon_rig:
-        answer = await get(daemon_rig, "/api/doctor")
+    answer = await get(daemon_rig, "/api/doctor")
 
     odd = ["both.md", "broken.md", "latin.md", "watch.md"]
     assert {
@@ -40,11 +39,10 @@ async def test_each_problem_comes_with_what_to_do_and_what_the_api_can_do_about_
     assert (file["path"], file["remedy"]) == ("Kitchen/a.md", "scan")
 
 
-async def test_the_doctor_shows_the_state_of_every_database(live: Live, vault):
+async def test_the_doctor_shows_the_state_of_every_database(vault, daemon_rig: DaemonRig):
     save(vault / "Kitchen/a.md", "beans")
-    async with live() as daemon_rig:
-        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
-        answer = (await get(daemon_rig, "/api/doctor"))["databases"]
+    await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
+    answer = (await get(daemon_rig, "/api/doctor"))["databases"]
 
     files = {one["file"]: one for one in answer["files"]}
     assert answer["sqlite"] == sqlite3.sqlite_version
@@ -79,15 +77,14 @@ async def doctor(self):
 """
 
 
-async def test_the_doctor_asks_each_module(live: Live, vault):
+async def test_the_doctor_asks_each_module(vault, daemon_rig: DaemonRig):
     save(vault / "Kitchen/a.md", "beans")
     save(vault / "Work/b.md", "plans")
     write_module(vault / "Modules" / "garden", DOCTOR, name="garden")
-    async with live() as daemon_rig:
-        trust = daemon_rig.daemon.modules.trust
-        trust.approve("garden", trust.consent("garden").digest, trust="trusted")
-        await daemon_rig.daemon.modules.manager.sync()
-        answer = (await get(daemon_rig, "/api/doctor"))["modules"]
+    trust = daemon_rig.daemon.modules.trust
+    trust.approve("garden", trust.consent("garden").digest, trust="trusted")
+    await daemon_rig.daemon.modules.manager.sync()
+    answer = (await get(daemon_rig, "/api/doctor"))["modules"]
 
     first = {
         "module": "garden",

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tests.api.calls import call, code, digest, error, expect, get, key_of, refused
-from tests.stories.daemon_rig import DaemonRig, Live, save
+from tests.stories.daemon_rig import DaemonRig, save
 
 
 def left_behind(daemon_rig: DaemonRig) -> list[str]:
@@ -40,13 +40,12 @@ async def pieces(size: int, piece: bytes) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def test_a_file_is_streamed_with_its_digest_as_its_tag(live: Live, vault):
+async def test_a_file_is_streamed_with_its_digest_as_its_tag(vault, daemon_rig: DaemonRig):
     data = os.urandom(700_000)
     (vault / "clip.wav").write_bytes(data)
-    async with live() as daemon_rig:
-        status, headers, body = await answered(daemon_rig, "clip.wav")
-        head = await answered(daemon_rig, "clip.wav", "HEAD")
-        same = await answered(daemon_rig, "clip.wav", **{"If-None-Match": headers["ETag"]})
+    status, headers, body = await answered(daemon_rig, "clip.wav")
+    head = await answered(daemon_rig, "clip.wav", "HEAD")
+    same = await answered(daemon_rig, "clip.wav", **{"If-None-Match": headers["ETag"]})
 
     assert (status, body) == (200, data)
     assert (headers["ETag"], headers["Content-Length"], headers["Content-Type"]) == (
@@ -68,21 +67,19 @@ async def test_a_file_is_streamed_with_its_digest_as_its_tag(live: Live, vault):
         ("bytes=-99", "bytes 0-9/10", b"0123456789"),
     ],
 )
-async def test_a_range_is_the_bytes_asked_for(live: Live, vault, asked, reported, part):
+async def test_a_range_is_the_bytes_asked_for(vault, asked, reported, part, daemon_rig: DaemonRig):
     (vault / "ten.bin").write_bytes(b"0123456789")
-    async with live() as daemon_rig:
-        status, headers, body = await answered(daemon_rig, "ten.bin", Range=asked)
+    status, headers, body = await answered(daemon_rig, "ten.bin", Range=asked)
 
     assert (status, headers["Content-Range"], body) == (206, reported, part)
 
 
-async def test_ranges_that_cannot_be_and_those_of_another_version(live: Live, vault):
+async def test_ranges_that_cannot_be_and_those_of_another_version(vault, daemon_rig: DaemonRig):
     (vault / "ten.bin").write_bytes(b"0123456789")
-    async with live() as daemon_rig:
-        beyond = await answered(daemon_rig, "ten.bin", Range="bytes=10-")
-        last_none = await answered(daemon_rig, "ten.bin", Range="bytes=-0")
-        odd = await answered(daemon_rig, "ten.bin", Range="lines=1-2")
-        older = await answered(daemon_rig, "ten.bin", Range="bytes=0-1", **{"If-Range": '"older"'})
+    beyond = await answered(daemon_rig, "ten.bin", Range="bytes=10-")
+    last_none = await answered(daemon_rig, "ten.bin", Range="bytes=-0")
+    odd = await answered(daemon_rig, "ten.bin", Range="lines=1-2")
+    older = await answered(daemon_rig, "ten.bin", Range="bytes=0-1", **{"If-Range": '"older"'})
 
     assert (
         (beyond[0], beyond[1]["Content-Range"])
@@ -93,11 +90,12 @@ async def test_ranges_that_cannot_be_and_those_of_another_version(live: Live, va
     assert (older[0], older[2]) == (200, b"0123456789")
 
 
-async def test_a_file_that_changes_while_it_is_sent_is_cut_off_not_mixed(live: Live, vault):
+async def test_a_file_that_changes_while_it_is_sent_is_cut_off_not_mixed(
+    vault, daemon_rig: DaemonRig
+):
     with (vault / "log.bin").open("wb") as file:
         file.truncate(64 << 20)
     async with (
-        live() as daemon_rig,
         aiohttp.ClientSession() as session,
         session.get(f"{daemon_rig.url}/api/files/log.bin") as answer,
     ):
@@ -108,10 +106,11 @@ async def test_a_file_that_changes_while_it_is_sent_is_cut_off_not_mixed(live: L
             await answer.content.read()
 
 
-async def test_a_file_that_is_replaced_while_it_is_sent_is_sent_as_it_was(live: Live, vault):
+async def test_a_file_that_is_replaced_while_it_is_sent_is_sent_as_it_was(
+    vault, daemon_rig: DaemonRig
+):
     (vault / "log.bin").write_bytes(b"x" * (16 << 20))
     async with (
-        live() as daemon_rig,
         aiohttp.ClientSession() as session,
         session.get(f"{daemon_rig.url}/api/files/log.bin") as answer,
     ):
@@ -186,7 +185,7 @@ async def test_an_upload_makes_and_replaces_a_file_and_history_has_the_old_one(
 
 @pytest.mark.parametrize("header", ["X-Content-SHA256", "Content-Digest"])
 async def test_an_upload_that_is_not_what_it_was_said_to_be_is_not_written(
-    live: Live, vault, header
+    vault, header, daemon_rig: DaemonRig
 ):
     (vault / "a.bin").write_bytes(b"old")
     right, wrong = hashlib.sha256(b"new").digest(), hashlib.sha256(b"other").digest()
@@ -198,15 +197,14 @@ async def test_an_upload_that_is_not_what_it_was_said_to_be_is_not_written(
             else f"md5=:AAAA:, sha-256=:{base64.b64encode(raw).decode()}:"
         }
 
-    async with live() as daemon_rig:
-        status, message = await refused(
-            daemon_rig, "PUT", "/api/files/a.bin", data=b"new", headers=said(wrong)
-        )
-        unreadable = await refused(
-            daemon_rig, "PUT", "/api/files/a.bin", data=b"new", headers={header: "sha-256=:x:"}
-        )
-        left, text = left_behind(daemon_rig), (vault / "a.bin").read_bytes()
-        done = await call(daemon_rig, "PUT", "/api/files/a.bin", data=b"new", headers=said(right))
+    status, message = await refused(
+        daemon_rig, "PUT", "/api/files/a.bin", data=b"new", headers=said(wrong)
+    )
+    unreadable = await refused(
+        daemon_rig, "PUT", "/api/files/a.bin", data=b"new", headers={header: "sha-256=:x:"}
+    )
+    left, text = left_behind(daemon_rig), (vault / "a.bin").read_bytes()
+    done = await call(daemon_rig, "PUT", "/api/files/a.bin", data=b"new", headers=said(right))
 
     assert (status, text, left) == (422, b"old", [])
     assert hashlib.sha256(b"new").hexdigest() in message
@@ -214,20 +212,19 @@ async def test_an_upload_that_is_not_what_it_was_said_to_be_is_not_written(
     assert done[0] == 200
 
 
-async def test_conditions_hold(live: Live, vault):
+async def test_conditions_hold(vault, daemon_rig: DaemonRig):
     (vault / "a.bin").write_bytes(b"old")
-    async with live() as daemon_rig:
 
-        async def put(path: str, **headers: str) -> int:
-            return await code(daemon_rig, "PUT", f"/api/files/{path}", data=b"new", headers=headers)
+    async def put(path: str, **headers: str) -> int:
+        return await code(daemon_rig, "PUT", f"/api/files/{path}", data=b"new", headers=headers)
 
-        assert await put("a.bin", **{"If-None-Match": "*"}) == 409
-        assert await put("a.bin", **{"If-Match": f'"{digest(b"another")}"'}) == 409
-        assert await put("none.bin", **{"If-Match": f'"{digest(b"old")}"'}) == 409
-        assert await put("a.bin", **{"If-Match": "*"}) == 400
-        assert (vault / "a.bin").read_bytes() == b"old"
-        assert await put("a.bin", **{"If-Match": f'"{digest(b"old")}"'}) == 200
-        assert await put("none.bin", **{"If-None-Match": "*"}) == 201
+    assert await put("a.bin", **{"If-None-Match": "*"}) == 409
+    assert await put("a.bin", **{"If-Match": f'"{digest(b"another")}"'}) == 409
+    assert await put("none.bin", **{"If-Match": f'"{digest(b"old")}"'}) == 409
+    assert await put("a.bin", **{"If-Match": "*"}) == 400
+    assert (vault / "a.bin").read_bytes() == b"old"
+    assert await put("a.bin", **{"If-Match": f'"{digest(b"old")}"'}) == 200
+    assert await put("none.bin", **{"If-None-Match": "*"}) == 201
 
 
 async def test_an_upload_that_is_cut_short_leaves_nothing(vault, daemon_rig: DaemonRig):
@@ -268,34 +265,34 @@ async def test_a_key_that_is_revoked_while_its_upload_comes_writes_nothing(
     assert list(vault.glob("cut.*")) == []
 
 
-async def test_what_is_hidden_or_outside_does_not_exist(live: Live, vault):
+async def test_what_is_hidden_or_outside_does_not_exist(vault, daemon_rig: DaemonRig):
     save(vault / ".claude/settings.json", "{}")
     (vault / "passwd").symlink_to("/etc/passwd")
     (vault / "secrets").symlink_to(".claude")
-    async with live() as daemon_rig:
-        for path in (".parachute/x", ".claude/settings.json", "a/.env", "passwd", "secrets/x"):
-            unknown = (404, f"{path} is not in the vault")
-            assert await refused(daemon_rig, "GET", f"/api/files/{path}") == unknown
-            assert await refused(daemon_rig, "PUT", f"/api/files/{path}", data=b"x") == unknown
+    for path in (".parachute/x", ".claude/settings.json", "a/.env", "passwd", "secrets/x"):
+        unknown = (404, f"{path} is not in the vault")
+        assert await refused(daemon_rig, "GET", f"/api/files/{path}") == unknown
+        assert await refused(daemon_rig, "PUT", f"/api/files/{path}", data=b"x") == unknown
 
 
-async def test_a_folder_is_not_a_file(live: Live, vault):
+async def test_a_folder_is_not_a_file(vault, daemon_rig: DaemonRig):
     save(vault / "folder/note.md", "x")
-    async with live() as daemon_rig:
-        await expect(daemon_rig, 400, "GET", "/api/files/folder")
-        await expect(daemon_rig, 400, "PUT", "/api/files/folder", data=b"x")
-        assert await error(daemon_rig, "PUT", "/api/files/folder/note.md/deeper", data=b"x") in {
-            400,
-            404,
-            409,
-        }
-        assert left_behind(daemon_rig) == []
+    await expect(daemon_rig, 400, "GET", "/api/files/folder")
+    await expect(daemon_rig, 400, "PUT", "/api/files/folder", data=b"x")
+    assert await error(daemon_rig, "PUT", "/api/files/folder/note.md/deeper", data=b"x") in {
+        400,
+        404,
+        409,
+    }
+    assert left_behind(daemon_rig) == []
 
 
-async def test_large_files_go_in_and_out_in_constant_memory(live: Live, vault: Path, torture):
+async def test_large_files_go_in_and_out_in_constant_memory(
+    vault: Path, torture, daemon_rig: DaemonRig
+):
     size, piece = (200 << 20 if torture else 48 << 20), os.urandom(1 << 20)
     process = psutil.Process()
-    async with live() as daemon_rig, aiohttp.ClientSession() as session:
+    async with aiohttp.ClientSession() as session:
         before = most = process.memory_info().rss
 
         async def watched(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

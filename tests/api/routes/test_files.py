@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 
 from tests.api.calls import call, digest, expect, get, refused
-from tests.stories.daemon_rig import DaemonRig, Live, note, save
+from tests.stories.daemon_rig import DaemonRig, note, save
 
 HIDDEN = (
     *(".parachute/audit/x.jsonl", ".claude/settings.json", ".env", ".git/config"),
@@ -65,11 +65,10 @@ async def test_a_folder_is_listed_as_the_app_reads_it(tree, daemon_rig: DaemonRi
     assert (inside["Projects/plan.md"]["size"], garden["size"]) == (7, None)
 
 
-async def test_times_are_real_utc(live: Live, tree):
+async def test_times_are_real_utc(tree, daemon_rig: DaemonRig):
     os.utime(tree / "AGENTS.md", (1_700_000_000, 1_700_000_000))
-    async with live() as daemon_rig:
-        listed = await get(daemon_rig, "/api/ls")
-        read = await get(daemon_rig, "/api/read?path=AGENTS.md")
+    listed = await get(daemon_rig, "/api/ls")
+    read = await get(daemon_rig, "/api/read?path=AGENTS.md")
 
     assert {
         entry["lastModified"] for entry in listed["entries"] if entry["name"] == "AGENTS.md"
@@ -100,9 +99,8 @@ async def test_what_is_not_there_for_the_caller_is_not_there_in_one_way(
         )
 
 
-async def test_a_text_is_read_with_its_digest(live: Live, tree):
+async def test_a_text_is_read_with_its_digest(tree, daemon_rig: DaemonRig):
     async with (
-        live() as daemon_rig,
         aiohttp.ClientSession() as session,
         session.get(f"{daemon_rig.url}/api/read?path=Projects/plan.md") as answer,
     ):
@@ -115,13 +113,12 @@ async def test_a_text_is_read_with_its_digest(live: Live, tree):
     assert etag == f'"{reported["hash"]}"'
 
 
-async def test_what_is_not_text_or_too_large_is_pointed_to_the_stream(live: Live, tree):
+async def test_what_is_not_text_or_too_large_is_pointed_to_the_stream(tree, daemon_rig: DaemonRig):
     (tree / "picture.png").write_bytes(b"\x89PNG\0\0")
     with (tree / "huge.md").open("wb") as file:
         file.truncate(11 << 20)
-    async with live() as daemon_rig:
-        binary = await refused(daemon_rig, "GET", "/api/read?path=picture.png")
-        huge = await refused(daemon_rig, "GET", "/api/read?path=huge.md")
+    binary = await refused(daemon_rig, "GET", "/api/read?path=picture.png")
+    huge = await refused(daemon_rig, "GET", "/api/read?path=huge.md")
 
     assert (binary[0], huge[0]) == (415, 413)
     assert "/api/files/picture.png" in binary[1]
@@ -162,15 +159,14 @@ async def test_a_write_is_a_person_s(tree, daemon_rig: DaemonRig):
     )
 
 
-async def test_a_write_with_a_base_is_merged_with_what_changed_since(live: Live, tree):
+async def test_a_write_with_a_base_is_merged_with_what_changed_since(tree, daemon_rig: DaemonRig):
     text = "".join(f"line {number}\n" for number in range(9))
     save(tree / "plan.md", text)
-    async with live() as daemon_rig:
-        base = (await get(daemon_rig, "/api/read?path=plan.md"))["hash"]
-        await daemon_rig.until(lambda: base in daemon_rig.daemon.watched.objects)
-        save(tree / "plan.md", text.replace("line 1\n", "line 1, theirs\n"))
-        ours = text.replace("line 7\n", "line 7, ours\n")
-        status, reported = await write(daemon_rig, "plan.md", ours, base_hash=base)
+    base = (await get(daemon_rig, "/api/read?path=plan.md"))["hash"]
+    await daemon_rig.until(lambda: base in daemon_rig.daemon.watched.objects)
+    save(tree / "plan.md", text.replace("line 1\n", "line 1, theirs\n"))
+    ours = text.replace("line 7\n", "line 7, ours\n")
+    status, reported = await write(daemon_rig, "plan.md", ours, base_hash=base)
 
     assert (status, reported["merged"], reported["replaced"]) == (200, True, None)
     merged = text.replace("line 1\n", "line 1, theirs\n").replace("line 7\n", "line 7, ours\n")

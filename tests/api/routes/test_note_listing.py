@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.api.calls import call, expect, get, key_of
-from tests.stories.daemon_rig import DaemonRig, Live, save
+from tests.stories.daemon_rig import DaemonRig, save
 
 
 @pytest.fixture
@@ -125,25 +125,26 @@ async def test_links_to_a_note_and_to_nothing_are_reported(store, daemon_rig: Da
     await expect(daemon_rig, 404, "GET", "/api/notes/none.md/backlinks")
 
 
-async def test_a_link_by_title_or_alias_leads_to_the_one_note_of_that_name(live: Live, vault):
+async def test_a_link_by_title_or_alias_leads_to_the_one_note_of_that_name(
+    vault, daemon_rig: DaemonRig
+):
     save(vault / "Brain/entities/people/kim-lee.md", "---\naliases: [Kimmy]\n---\n# Kim Lee\n")
     save(vault / "Work/kim.md", "# Kim Lee-Park\n")
     save(vault / "Private/kimmy.md", "# Kimmy\n")
-    async with live() as daemon_rig:
-        await daemon_rig.indexed(3)
+    await daemon_rig.indexed(3)
 
-        async def target(name: str, headers: dict[str, str] | None = None) -> str | None:
-            path = f"/api/links/target?target={name}"
-            status, answer = await call(daemon_rig, "GET", path, headers=headers or {})
-            assert status == 200, answer
-            return answer["path"]
+    async def target(name: str, headers: dict[str, str] | None = None) -> str | None:
+        path = f"/api/links/target?target={name}"
+        status, answer = await call(daemon_rig, "GET", path, headers=headers or {})
+        assert status == 200, answer
+        return answer["path"]
 
-        kim = "Brain/entities/people/kim-lee.md"
-        assert await target("Kim%20Lee") == await target("kim%20lee") == kim
-        assert await target("Kimmy") == "Private/kimmy.md"  # a file's own name comes first
-        narrow = key_of(daemon_rig, "vault:read", paths=["Brain/**"])
-        assert await target("Kimmy", narrow) == kim
-        assert await target("Nobody") is None
-        save(vault / "Work/kim-lee-2.md", "# Kim Lee\n")
-        await daemon_rig.indexed(4)
-        assert await target("Kim%20Lee") is None
+    kim = "Brain/entities/people/kim-lee.md"
+    assert await target("Kim%20Lee") == await target("kim%20lee") == kim
+    assert await target("Kimmy") == "Private/kimmy.md"  # a file's own name comes first
+    narrow = key_of(daemon_rig, "vault:read", paths=["Brain/**"])
+    assert await target("Kimmy", narrow) == kim
+    assert await target("Nobody") is None
+    save(vault / "Work/kim-lee-2.md", "# Kim Lee\n")
+    await daemon_rig.indexed(4)
+    assert await target("Kim%20Lee") is None

@@ -4,33 +4,32 @@ import pytest
 
 from parachuted.vault import VaultPath
 from tests.api.calls import call, digest, expect, get, key_of, post, refused
-from tests.stories.daemon_rig import Live, save
+from tests.stories.daemon_rig import DaemonRig, save
 
 MOVE = "/api/notes/a.md/move"
 
 
-async def test_a_note_moves_and_its_links_follow(live: Live, vault):
+async def test_a_note_moves_and_its_links_follow(vault, daemon_rig: DaemonRig):
     save(vault / "A/Old.md", "# Old\n[[other]] [o](other.md)\n")
     save(vault / "A/other.md", "see [[Old|that]]\r\n[t](Old.md#x 'y')\r\n")
     save(vault / "b.md", "none\n")
-    async with live() as daemon_rig:
-        await daemon_rig.indexed(3)
-        reported = await post(daemon_rig, "/api/notes/A/Old.md/move", {"to": "B/New one.md"})
-        assert [one["path"] for one in reported["rewritten"]] == ["A/other.md"]
-        assert reported == reported | {"path": "B/New one.md", "source": "A/Old.md", "left": 0}
-        assert (await get(daemon_rig, "/api/notes/B/New%20one.md"))["hash"] == reported["hash"]
-        causes = [
-            one["causes"]
-            for kind in ("file.moved", "file.modified")
-            for one in daemon_rig.reported(kind)
-        ]
-        assert {tuple(cause) for cause in causes} == {tuple(causes[0])}
-        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
-        links = await get(daemon_rig, "/api/notes/B/New%20one.md/backlinks")
-        assert [(link["source"], link["line"]) for link in links["backlinks"]] == [
-            ("A/other.md", 1),
-            ("A/other.md", 2),
-        ]
+    await daemon_rig.indexed(3)
+    reported = await post(daemon_rig, "/api/notes/A/Old.md/move", {"to": "B/New one.md"})
+    assert [one["path"] for one in reported["rewritten"]] == ["A/other.md"]
+    assert reported == reported | {"path": "B/New one.md", "source": "A/Old.md", "left": 0}
+    assert (await get(daemon_rig, "/api/notes/B/New%20one.md"))["hash"] == reported["hash"]
+    causes = [
+        one["causes"]
+        for kind in ("file.moved", "file.modified")
+        for one in daemon_rig.reported(kind)
+    ]
+    assert {tuple(cause) for cause in causes} == {tuple(causes[0])}
+    await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
+    links = await get(daemon_rig, "/api/notes/B/New%20one.md/backlinks")
+    assert [(link["source"], link["line"]) for link in links["backlinks"]] == [
+        ("A/other.md", 1),
+        ("A/other.md", 2),
+    ]
 
     assert (
         vault / "A/other.md"
@@ -38,7 +37,9 @@ async def test_a_note_moves_and_its_links_follow(live: Live, vault):
     assert (vault / "B/New one.md").read_text() == "# Old\n[[other]] [o](../A/other.md)\n"
 
 
-async def test_links_within_longer_property_texts_follow_or_are_reported_as_left(live: Live, vault):
+async def test_links_within_longer_property_texts_follow_or_are_reported_as_left(
+    vault, daemon_rig: DaemonRig
+):
     followed = (
         "about: see [[My Old]] # [[My Old]]\r\nup: [[My Old|o]]\r\n"
         'more: >-\r\n  a [[My Old#x]]\r\nlist:\r\n- "a [[My Old]]"\r\n'
@@ -48,13 +49,12 @@ async def test_links_within_longer_property_texts_follow_or_are_reported_as_left
     save(vault / "A/My Old.md", "x")
     save(vault / "A/bad.md", f"---\r\n{no_yaml}{followed}---\r\n")
     save(vault / "A/good.md", f"---\r\n{left}{followed}---\r\n")
-    async with live() as daemon_rig:
-        await daemon_rig.indexed(3)
-        plan = await post(daemon_rig, "/api/notes/A/My%20Old.md/move-plan", {"to": "New.md"})
-        moved = await post(daemon_rig, "/api/notes/A/My%20Old.md/move", {"to": "New.md"})
-        assert (plan["left"], moved["left"]) == (2, 2)
-        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
-        unresolved = await get(daemon_rig, "/api/links/unresolved")
+    await daemon_rig.indexed(3)
+    plan = await post(daemon_rig, "/api/notes/A/My%20Old.md/move-plan", {"to": "New.md"})
+    moved = await post(daemon_rig, "/api/notes/A/My%20Old.md/move", {"to": "New.md"})
+    assert (plan["left"], moved["left"]) == (2, 2)
+    await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
+    unresolved = await get(daemon_rig, "/api/links/unresolved")
 
     now = followed.replace("My Old", "New").replace("# [[New]]", "# [[My Old]]")
     assert (vault / "A/bad.md").read_bytes().decode() == f"---\r\n{no_yaml}{now}---\r\n"
@@ -65,93 +65,95 @@ async def test_links_within_longer_property_texts_follow_or_are_reported_as_left
     ]
 
 
-async def test_a_move_that_is_sent_again_is_answered_as_one(live: Live, vault):
+async def test_a_move_that_is_sent_again_is_answered_as_one(vault, daemon_rig: DaemonRig):
     save(vault / "a.md", "one")
     save(vault / "b.md", "[[a]]")
-    async with live() as daemon_rig:
-        await daemon_rig.indexed(2)
-        path, body = MOVE, {"to": "c.md"}
-        first = await post(daemon_rig, path, body)
-        again = await post(daemon_rig, path, body)
-        assert again == {**first, "rewritten": []}
-        save(vault / "b.md", "[[c]] [[a]] [it](a.md)")
-        save(vault / "z/a.md", "another of that name\n[[nothing]]")
-        await daemon_rig.daemon.vault.store.notice([VaultPath("b.md"), VaultPath("z/a.md")])
-        assert (await post(daemon_rig, path, body))["left"] == 2  # that lead to the old place
-        match = {"If-Match": f'"{digest("two")}"'}
-        await expect(daemon_rig, 404, "POST", path, json=body, headers=match)
-        elsewhere = {"to": "d.md"}
-        await expect(daemon_rig, 404, "POST", path, json=elsewhere)
-        await post(daemon_rig, "/api/notes/c.md/move", elsewhere)
-        await expect(daemon_rig, 404, "POST", path, json=body)
+    await daemon_rig.indexed(2)
+    path, body = MOVE, {"to": "c.md"}
+    first = await post(daemon_rig, path, body)
+    again = await post(daemon_rig, path, body)
+    assert again == {**first, "rewritten": []}
+    save(vault / "b.md", "[[c]] [[a]] [it](a.md)")
+    save(vault / "z/a.md", "another of that name\n[[nothing]]")
+    await daemon_rig.daemon.vault.store.notice([VaultPath("b.md"), VaultPath("z/a.md")])
+    assert (await post(daemon_rig, path, body))["left"] == 2  # that lead to the old place
+    match = {"If-Match": f'"{digest("two")}"'}
+    await expect(daemon_rig, 404, "POST", path, json=body, headers=match)
+    elsewhere = {"to": "d.md"}
+    await expect(daemon_rig, 404, "POST", path, json=elsewhere)
+    await post(daemon_rig, "/api/notes/c.md/move", elsewhere)
+    await expect(daemon_rig, 404, "POST", path, json=body)
 
 
-async def test_a_taken_name_or_another_text_is_a_conflict_and_nothing_moves(live: Live, vault):
+async def test_a_taken_name_or_another_text_is_a_conflict_and_nothing_moves(
+    vault, daemon_rig: DaemonRig
+):
     save(vault / "a.md", "one")
     save(vault / "b.md", "two")
-    async with live() as daemon_rig:
-        status, reported = await call(daemon_rig, "POST", MOVE, json={"to": "b.md"})
-        assert (status, reported["conflict"]["theirs"]) == (409, "two")
-        await expect(
-            daemon_rig, 409, "POST", MOVE, json={"to": "c.md"}, headers={"If-Match": digest("two")}
-        )
-        for body, expected in (
-            ({}, 400),
-            ({"to": "../c.md"}, 400),
-            ({"to": "c.txt"}, 404),
-            ({"to": ".c.md"}, 404),
-            ({"to": ".git/c.md"}, 404),
-        ):
-            await expect(daemon_rig, expected, "POST", MOVE, json=body)
-        await expect(daemon_rig, 404, "POST", "/api/notes/none.md/move", json={"to": "c.md"})
-        await expect(
-            daemon_rig, 200, "POST", MOVE, json={"to": "c.md"}, headers={"If-Match": digest("one")}
-        )
+    status, reported = await call(daemon_rig, "POST", MOVE, json={"to": "b.md"})
+    assert (status, reported["conflict"]["theirs"]) == (409, "two")
+    await expect(
+        daemon_rig, 409, "POST", MOVE, json={"to": "c.md"}, headers={"If-Match": digest("two")}
+    )
+    for body, expected in (
+        ({}, 400),
+        ({"to": "../c.md"}, 400),
+        ({"to": "c.txt"}, 404),
+        ({"to": ".c.md"}, 404),
+        ({"to": ".git/c.md"}, 404),
+    ):
+        await expect(daemon_rig, expected, "POST", MOVE, json=body)
+    await expect(daemon_rig, 404, "POST", "/api/notes/none.md/move", json={"to": "c.md"})
+    await expect(
+        daemon_rig, 200, "POST", MOVE, json={"to": "c.md"}, headers={"If-Match": digest("one")}
+    )
 
     assert sorted(path.name for path in vault.glob("*.md")) == ["b.md", "c.md"]
 
 
-async def test_a_key_moves_within_its_paths_and_learns_nothing_of_the_others(live: Live, vault):
+async def test_a_key_moves_within_its_paths_and_learns_nothing_of_the_others(
+    vault, daemon_rig: DaemonRig
+):
     save(vault / "Mine/a.md", "x")
     save(vault / "Mine/b.md", "[[a]]")
     save(vault / "Hers/c.md", "[[a]] [[Mine/a]]")
-    async with live() as daemon_rig:
-        await daemon_rig.indexed(3)
-        key = key_of(daemon_rig, "vault:read,write", paths=["Mine/**"])
-        for source, target in (
-            ("Mine/a.md", "Hers/a.md"),
-            ("Hers/c.md", "Mine/c.md"),
-            ("Mine/a.md", "Hers/c.md"),
-        ):
-            path = target if source.startswith("Mine") else source
-            said = await refused(
-                daemon_rig, "POST", f"/api/notes/{source}/move", json={"to": target}, headers=key
-            )
-            assert said == (404, f"{path} is not in the vault")
-        status, reported = await call(
-            daemon_rig, "POST", "/api/notes/Mine/a.md/move", json={"to": "Mine/z.md"}, headers=key
+    await daemon_rig.indexed(3)
+    key = key_of(daemon_rig, "vault:read,write", paths=["Mine/**"])
+    for source, target in (
+        ("Mine/a.md", "Hers/a.md"),
+        ("Hers/c.md", "Mine/c.md"),
+        ("Mine/a.md", "Hers/c.md"),
+    ):
+        path = target if source.startswith("Mine") else source
+        said = await refused(
+            daemon_rig, "POST", f"/api/notes/{source}/move", json={"to": target}, headers=key
         )
-        assert (status, [one["path"] for one in reported["rewritten"]], reported["left"]) == (
-            200,
-            ["Mine/b.md"],
-            0,
-        )
-        await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
-        left = await get(daemon_rig, "/api/links/unresolved")
-        assert [one["source"] for one in left["links"]] == ["Hers/c.md", "Hers/c.md"]
+        assert said == (404, f"{path} is not in the vault")
+    status, reported = await call(
+        daemon_rig, "POST", "/api/notes/Mine/a.md/move", json={"to": "Mine/z.md"}, headers=key
+    )
+    assert (status, [one["path"] for one in reported["rewritten"]], reported["left"]) == (
+        200,
+        ["Mine/b.md"],
+        0,
+    )
+    await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
+    left = await get(daemon_rig, "/api/links/unresolved")
+    assert [one["source"] for one in left["links"]] == ["Hers/c.md", "Hers/c.md"]
 
     assert (vault / "Hers/c.md").read_text() == "[[a]] [[Mine/a]]"
 
 
-async def test_links_in_suggestions_modules_and_settings_are_left_as_they_are(live: Live, vault):
+async def test_links_in_suggestions_modules_and_settings_are_left_as_they_are(
+    vault, daemon_rig: DaemonRig
+):
     kept = ("Suggestions/one.md", "Modules/m/README.md", "suggestions./two.md", ".claude/three.md")
     for name in kept:
         save(vault / name, "- [ ] approve [[a]] and [it](../a.md)\n")
     save(vault / "a.md", "x\n")
     save(vault / "b.md", "[[a]]\n")
-    async with live() as daemon_rig:
-        await daemon_rig.indexed(5)
-        reported = await post(daemon_rig, MOVE, {"to": "c/new.md"})
+    await daemon_rig.indexed(5)
+    reported = await post(daemon_rig, MOVE, {"to": "c/new.md"})
 
     assert [one["path"] for one in reported["rewritten"]] == ["b.md"]
     assert {(vault / name).read_text() for name in kept} == {
@@ -163,21 +165,18 @@ async def test_links_in_suggestions_modules_and_settings_are_left_as_they_are(li
     "hidden",
     [{}, {"b.md": "# B\n", "Private/deep/new.md": "# New\n", "Private/b.md": "[[b]] [[new]]\n"}],
 )
-async def test_what_a_key_does_not_see_decides_nothing_of_its_links(live: Live, vault, hidden):
+async def test_what_a_key_does_not_see_decides_nothing_of_its_links(
+    vault, hidden, daemon_rig: DaemonRig
+):
     theirs = {"Mine/sub/b.md": "# B\n", "Mine/sub/a.md": "[[b]] [[new]] [[sub/b]]\n"}
     for path, text in (theirs | hidden).items():
         save(vault / path, text)
-    async with live() as daemon_rig:
-        await daemon_rig.indexed(len(theirs | hidden))
-        key = {"headers": key_of(daemon_rig, "vault:read,write", paths=["Mine/**"])}
-        _status, linked = await call(daemon_rig, "GET", "/api/notes/Mine/sub/b.md/backlinks", **key)
-        _status, moved = await call(
-            daemon_rig,
-            "POST",
-            "/api/notes/Mine/sub/b.md/move",
-            json={"to": "Mine/sub/new.md"},
-            **key,
-        )
+    await daemon_rig.indexed(len(theirs | hidden))
+    key = {"headers": key_of(daemon_rig, "vault:read,write", paths=["Mine/**"])}
+    _status, linked = await call(daemon_rig, "GET", "/api/notes/Mine/sub/b.md/backlinks", **key)
+    _status, moved = await call(
+        daemon_rig, "POST", "/api/notes/Mine/sub/b.md/move", json={"to": "Mine/sub/new.md"}, **key
+    )
 
     assert [one["text"] for one in linked["backlinks"]] == ["b", "sub/b"]
     assert ([one["path"] for one in moved["rewritten"]], moved["left"]) == (["Mine/sub/a.md"], 0)
@@ -185,32 +184,31 @@ async def test_what_a_key_does_not_see_decides_nothing_of_its_links(live: Live, 
     assert {path: (vault / path).read_text() for path in hidden} == hidden
 
 
-async def test_what_a_move_would_do_to_links_is_shown_first_and_then_happens(live: Live, vault):
+async def test_what_a_move_would_do_to_links_is_shown_first_and_then_happens(
+    vault, daemon_rig: DaemonRig
+):
     save(vault / "A/Old.md", "# Old\n[o](other.md)\n")
     save(vault / "A/other.md", "first\r\nsee [[Old|that]] and more\r\n")
     save(vault / "Secret/s.md", "[[Old]]\n")
-    async with live() as daemon_rig:
-        await daemon_rig.indexed(3)
-        path, body = "/api/notes/A/Old.md/move-plan", {"to": "B/New.md"}
-        reported = await post(daemon_rig, path, body)
-        lines = [
-            (one["path"], one["line"], one["was"], one["becomes"]) for one in reported["links"]
-        ]
-        assert lines == [
-            ("A/Old.md", 2, "[o](other.md)", "[o](../A/other.md)"),
-            ("A/other.md", 2, "see [[Old|that]] and more", "see [[New|that]] and more"),
-            ("Secret/s.md", 1, "[[Old]]", "[[New]]"),
-        ]
-        assert (vault / "A/Old.md").exists()
-        narrow = key_of(daemon_rig, "vault:read", paths=["A/**", "B/**"])
-        status, less = await call(daemon_rig, "POST", path, headers=narrow, json=body)
-        assert status == 200
-        assert {one["path"] for one in less["links"]} == {"A/Old.md", "A/other.md"}
-        taken = await refused(daemon_rig, "POST", path, json={"to": "A/other.md"})
-        assert taken == (409, "A/other.md is there already")
-        gone = "/api/notes/none.md/move-plan"
-        await expect(daemon_rig, 404, "POST", gone, json=body)
-        await post(daemon_rig, "/api/notes/A/Old.md/move", body)
+    await daemon_rig.indexed(3)
+    path, body = "/api/notes/A/Old.md/move-plan", {"to": "B/New.md"}
+    reported = await post(daemon_rig, path, body)
+    lines = [(one["path"], one["line"], one["was"], one["becomes"]) for one in reported["links"]]
+    assert lines == [
+        ("A/Old.md", 2, "[o](other.md)", "[o](../A/other.md)"),
+        ("A/other.md", 2, "see [[Old|that]] and more", "see [[New|that]] and more"),
+        ("Secret/s.md", 1, "[[Old]]", "[[New]]"),
+    ]
+    assert (vault / "A/Old.md").exists()
+    narrow = key_of(daemon_rig, "vault:read", paths=["A/**", "B/**"])
+    status, less = await call(daemon_rig, "POST", path, headers=narrow, json=body)
+    assert status == 200
+    assert {one["path"] for one in less["links"]} == {"A/Old.md", "A/other.md"}
+    taken = await refused(daemon_rig, "POST", path, json={"to": "A/other.md"})
+    assert taken == (409, "A/other.md is there already")
+    gone = "/api/notes/none.md/move-plan"
+    await expect(daemon_rig, 404, "POST", gone, json=body)
+    await post(daemon_rig, "/api/notes/A/Old.md/move", body)
     for name, number, _, becomes in lines:
         now = vault / ("B/New.md" if name == "A/Old.md" else name)
         assert now.read_text().splitlines()[number - 1] == becomes

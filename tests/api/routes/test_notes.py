@@ -7,7 +7,7 @@ from urllib.parse import quote
 import aiohttp
 
 from tests.api.calls import digest, error, expect, get, key_of, refused, spoken
-from tests.stories.daemon_rig import DaemonRig, Live, save
+from tests.stories.daemon_rig import DaemonRig, save
 
 ONE = digest("one\n")
 NS = 1_764_500_000_144_272_509
@@ -27,10 +27,9 @@ async def answered(
         return answer.status, answer.headers, await answer.read()
 
 
-async def test_a_note_comes_as_json_with_its_sections_and_links(live: Live, vault):
+async def test_a_note_comes_as_json_with_its_sections_and_links(vault, daemon_rig: DaemonRig):
     save(vault / "A/garden.md", TEXT)
-    async with live() as daemon_rig:
-        reported = await get(daemon_rig, "/api/notes/A/garden.md")
+    reported = await get(daemon_rig, "/api/notes/A/garden.md")
 
     assert (reported["path"], reported["title"], reported["size"], reported["problems"]) == (
         "A/garden.md",
@@ -50,30 +49,28 @@ async def test_a_note_comes_as_json_with_its_sections_and_links(live: Live, vaul
     ]
 
 
-async def test_a_note_comes_raw_byte_for_byte_when_asked_either_way(live: Live, vault):
+async def test_a_note_comes_raw_byte_for_byte_when_asked_either_way(vault, daemon_rig: DaemonRig):
     data = b"\xef\xbb\xbf---\r\na: b\r\n---\r\n# T\xff\r\n"
     (vault / "odd.md").write_bytes(data)
-    async with live() as daemon_rig:
-        for path, headers in (
-            ("?as=raw", {}),
-            ("", {"Accept": "text/markdown"}),
-            ("", {"Accept": "text/plain, */*"}),
-        ):
-            status, reported, body = await answered(
-                daemon_rig, f"/api/notes/odd.md{path}", **headers
-            )
-            assert (status, body) == (200, data)
-            assert reported["Content-Type"] == "text/markdown; charset=utf-8"
-        for accept in ("*/*", "application/json", "text/html, application/json"):
-            assert (await answered(daemon_rig, "/api/notes/odd.md", Accept=accept))[1][
-                "Content-Type"
-            ] == "application/json; charset=utf-8"
+    for path, headers in (
+        ("?as=raw", {}),
+        ("", {"Accept": "text/markdown"}),
+        ("", {"Accept": "text/plain, */*"}),
+    ):
+        status, reported, body = await answered(daemon_rig, f"/api/notes/odd.md{path}", **headers)
+        assert (status, body) == (200, data)
+        assert reported["Content-Type"] == "text/markdown; charset=utf-8"
+    for accept in ("*/*", "application/json", "text/html, application/json"):
+        assert (await answered(daemon_rig, "/api/notes/odd.md", Accept=accept))[1][
+            "Content-Type"
+        ] == "application/json; charset=utf-8"
 
 
-async def test_a_map_says_where_things_are_and_nothing_of_what_they_say(live: Live, vault):
+async def test_a_map_says_where_things_are_and_nothing_of_what_they_say(
+    vault, daemon_rig: DaemonRig
+):
     save(vault / "garden.md", TEXT)
-    async with live() as daemon_rig:
-        reported = await get(daemon_rig, "/api/notes/garden.md?as=map")
+    reported = await get(daemon_rig, "/api/notes/garden.md?as=map")
 
     facts = reported["headings"][1]
     assert TEXT[facts["start"] : facts["stop"]].startswith("## Facts\n- beans")
@@ -84,133 +81,127 @@ async def test_a_map_says_where_things_are_and_nothing_of_what_they_say(live: Li
     assert "beans" not in str(reported)
 
 
-async def test_who_has_it_already_gets_that_answer(live: Live, vault):
+async def test_who_has_it_already_gets_that_answer(vault, daemon_rig: DaemonRig):
     save(vault / "a.md", "one\n")
-    async with live() as daemon_rig:
-        status, headers, _ = await answered(daemon_rig, "/api/notes/a.md")
-        tag = headers["ETag"]
-        assert (status, tag) == (200, f'"{ONE}"')
-        for known in (tag, f"W/{tag}", f'"x", {tag}', "*", tag.strip('"')):
-            assert (await answered(daemon_rig, "/api/notes/a.md", **{"If-None-Match": known}))[
-                0::2
-            ] == (304, b"")
-        assert (await answered(daemon_rig, "/api/notes/a.md", **{"If-None-Match": '"x"'}))[0] == 200
-        assert {
-            (await answered(daemon_rig, f"/api/notes/a.md?as={shape}"))[1]["ETag"]
-            for shape in ("raw", "json", "map")
-        } == {tag}
+    status, headers, _ = await answered(daemon_rig, "/api/notes/a.md")
+    tag = headers["ETag"]
+    assert (status, tag) == (200, f'"{ONE}"')
+    for known in (tag, f"W/{tag}", f'"x", {tag}', "*", tag.strip('"')):
+        assert (await answered(daemon_rig, "/api/notes/a.md", **{"If-None-Match": known}))[
+            0::2
+        ] == (304, b"")
+    assert (await answered(daemon_rig, "/api/notes/a.md", **{"If-None-Match": '"x"'}))[0] == 200
+    assert {
+        (await answered(daemon_rig, f"/api/notes/a.md?as={shape}"))[1]["ETag"]
+        for shape in ("raw", "json", "map")
+    } == {tag}
 
 
-async def test_a_just_saved_note_is_never_reported_as_it_was(live: Live, vault):
+async def test_a_just_saved_note_is_never_reported_as_it_was(vault, daemon_rig: DaemonRig):
     save(vault / "a.md", "# 0\n")
     os.utime(vault / "a.md", (1, 1))
-    async with live() as daemon_rig:
-        for number in range(1, 30):
-            (vault / "a.md").write_text(
-                f"# {number % 10}\n"
-            )  # in place: the same size, and often the same tick of the clock
-            assert (await get(daemon_rig, "/api/notes/a.md"))["title"] == str(number % 10)
-        await daemon_rig.settled()
-        for number in range(60, 75):
-            save(vault / "a.md", f"# {number}\n")
-            assert (await get(daemon_rig, "/api/notes/a.md"))["title"] == str(number)
+    for number in range(1, 30):
+        (vault / "a.md").write_text(
+            f"# {number % 10}\n"
+        )  # in place: the same size, and often the same tick of the clock
+        assert (await get(daemon_rig, "/api/notes/a.md"))["title"] == str(number % 10)
+    await daemon_rig.settled()
+    for number in range(60, 75):
+        save(vault / "a.md", f"# {number}\n")
+        assert (await get(daemon_rig, "/api/notes/a.md"))["title"] == str(number)
 
 
-async def test_names_may_hold_anything(live: Live, vault):
+async def test_names_may_hold_anything(vault, daemon_rig: DaemonRig):
     names = [
         *("sp ace & plus+.md", "ü/é.md", "100%.md", "q?a#b.md", "a'b\"c.md", "日本.md"),
         *("a:b.markdown", "%41.md"),
     ]
     for name in names:
         save(vault / name, "# x\n")
-    async with live() as daemon_rig:
-        for name in names:
-            address = "/api/notes/" + "/".join(map(_quoted, name.split("/")))
-            assert (await get(daemon_rig, address))["path"] == name
+    for name in names:
+        address = "/api/notes/" + "/".join(map(_quoted, name.split("/")))
+        assert (await get(daemon_rig, address))["path"] == name
 
 
 def _quoted(name: str) -> str:
     return quote(name, safe="")
 
 
-async def test_a_name_that_is_not_utf8_is_reached_by_its_bytes(live: Live, vault):
+async def test_a_name_that_is_not_utf8_is_reached_by_its_bytes(vault, daemon_rig: DaemonRig):
     (vault / os.fsdecode(b"caf\xe9.md")).write_bytes(b"# x\n")
-    async with live() as daemon_rig:
-        said = await spoken(
-            daemon_rig,
-            "GET /api/notes/caf%E9.md HTTP/1.1\r\nHost: "
-            f"127.0.0.1:{daemon_rig.daemon.port}\r\nConnection: close\r\n\r\n".encode(),
-        )
+    said = await spoken(
+        daemon_rig,
+        "GET /api/notes/caf%E9.md HTTP/1.1\r\nHost: "
+        f"127.0.0.1:{daemon_rig.daemon.port}\r\nConnection: close\r\n\r\n".encode(),
+    )
 
     assert b"200 OK" in said
     assert b'"path":"caf\\\\xe9.md"' in said
 
 
-async def test_what_is_hidden_missing_or_outside_is_the_same_nothing(live: Live, vault):
+async def test_what_is_hidden_missing_or_outside_is_the_same_nothing(vault, daemon_rig: DaemonRig):
     save(vault / ".secret.md", "x")
     save(vault / ".obsidian/a.md", "x")
     (vault.parent / "out.md").write_text("x")
     (vault / "out.md").symlink_to(vault.parent / "out.md")
     (vault / "in.md").symlink_to(".secret.md")
     (vault / "folder.md").mkdir()
-    async with live() as daemon_rig:
-        for path in (
-            *(".secret.md", ".obsidian/a.md", "none.md", "out.md", "in.md", "none/none.md", ".x"),
-        ):
-            assert await refused(daemon_rig, "GET", f"/api/notes/{path}") == (
-                404,
-                f"{path} is not in the vault",
-            )
-        await expect(daemon_rig, 404, "GET", "/api/notes/a.txt")
-        assert await error(daemon_rig, "GET", "/api/notes/folder.md") in {400, 404}
-        for path in ("a//b.md", "~/a.md", "a/%01.md", "/etc/passwd.md"):
-            assert await error(daemon_rig, "GET", f"/api/notes/{path}") in {400, 404}, path
-        await expect(daemon_rig, 400, "GET", "/api/notes/a.md?as=html")
+    for path in (
+        *(".secret.md", ".obsidian/a.md", "none.md", "out.md", "in.md", "none/none.md", ".x"),
+    ):
+        assert await refused(daemon_rig, "GET", f"/api/notes/{path}") == (
+            404,
+            f"{path} is not in the vault",
+        )
+    await expect(daemon_rig, 404, "GET", "/api/notes/a.txt")
+    assert await error(daemon_rig, "GET", "/api/notes/folder.md") in {400, 404}
+    for path in ("a//b.md", "~/a.md", "a/%01.md", "/etc/passwd.md"):
+        assert await error(daemon_rig, "GET", f"/api/notes/{path}") in {400, 404}, path
+    await expect(daemon_rig, 400, "GET", "/api/notes/a.md?as=html")
 
 
-async def test_a_link_within_the_vault_is_followed_and_never_reported_as_it_was(live: Live, vault):
+async def test_a_link_within_the_vault_is_followed_and_never_reported_as_it_was(
+    vault, daemon_rig: DaemonRig
+):
     save(vault / "one.md", "# 1\n")
     save(vault / "two.md", "# 2\n")
     (vault / "link.md").symlink_to("one.md")
-    async with live() as daemon_rig:
-        assert (await get(daemon_rig, "/api/notes/link.md"))["title"] == "1"
-        (vault / "link.md").unlink()
-        (vault / "link.md").symlink_to("two.md")
-        assert (await get(daemon_rig, "/api/notes/link.md"))["title"] == "2"
+    assert (await get(daemon_rig, "/api/notes/link.md"))["title"] == "1"
+    (vault / "link.md").unlink()
+    (vault / "link.md").symlink_to("two.md")
+    assert (await get(daemon_rig, "/api/notes/link.md"))["title"] == "2"
 
 
-async def test_an_earlier_version_is_had_back_by_its_digest_but_no_other_text(live: Live, vault):
+async def test_an_earlier_version_is_had_back_by_its_digest_but_no_other_text(
+    vault, daemon_rig: DaemonRig
+):
     save(vault / "a.md", "one\n")
     save(vault / "b.md", "two\n")
-    async with live() as daemon_rig:
-        one, two = [(await get(daemon_rig, f"/api/notes/{name}.md"))["hash"] for name in "ab"]
-        assert (await answered(daemon_rig, f"/api/notes/a.md?version={one}"))[2] == b"one\n"
-        async with (
-            aiohttp.ClientSession() as session,
-            session.put(daemon_rig.url + "/api/notes/a.md", data=b"new\n") as answer,
-        ):
-            assert answer.status == 200
-        assert (await answered(daemon_rig, f"/api/notes/a.md?version={one}"))[2] == b"one\n"
-        await expect(daemon_rig, 404, "GET", f"/api/notes/a.md?version={two}")
-        await expect(daemon_rig, 404, "GET", f"/api/notes/b.md?version={one}")
-        await expect(daemon_rig, 400, "GET", "/api/notes/a.md?version=x")
+    one, two = [(await get(daemon_rig, f"/api/notes/{name}.md"))["hash"] for name in "ab"]
+    assert (await answered(daemon_rig, f"/api/notes/a.md?version={one}"))[2] == b"one\n"
+    async with (
+        aiohttp.ClientSession() as session,
+        session.put(daemon_rig.url + "/api/notes/a.md", data=b"new\n") as answer,
+    ):
+        assert answer.status == 200
+    assert (await answered(daemon_rig, f"/api/notes/a.md?version={one}"))[2] == b"one\n"
+    await expect(daemon_rig, 404, "GET", f"/api/notes/a.md?version={two}")
+    await expect(daemon_rig, 404, "GET", f"/api/notes/b.md?version={one}")
+    await expect(daemon_rig, 400, "GET", "/api/notes/a.md?version=x")
 
 
 async def test_the_earlier_texts_are_listed_and_each_comes_in_the_form_that_is_asked_for(
-    live: Live, vault
+    vault, daemon_rig: DaemonRig
 ):
     save(vault / "A/garden.md", "one\n")
-    async with live() as daemon_rig, aiohttp.ClientSession() as session:
+    async with aiohttp.ClientSession() as session:
         for text in (b"two\n", b"# Three\n"):
             async with session.put(daemon_rig.url + "/api/notes/A/garden.md", data=text) as answer:
                 assert answer.status == 200
         reported = await get(daemon_rig, "/api/notes/A/garden.md/versions")
         who = [(one["by"], one["operation"], one["run"]) for one in reported["versions"]]
         assert who == [("person", "ReplaceAll", None), (None, None, None)]
-        assert [one["hash"] for one in reported["versions"]] == [
-            digest("two\n"),
-            ONE,
-        ]
+        assert [one["hash"] for one in reported["versions"]] == [digest("two\n"), ONE]
         assert reported["versions"][0]["at"].endswith("Z")
         assert (
             reported["versions"][1:]
@@ -230,35 +221,33 @@ async def test_the_earlier_texts_are_listed_and_each_comes_in_the_form_that_is_a
         await expect(daemon_rig, 404, "GET", "/api/notes/A/garden.md/versions", headers=key)
 
 
-async def test_a_note_without_a_heading_has_the_title_that_lists_give_it(live: Live, vault):
+async def test_a_note_without_a_heading_has_the_title_that_lists_give_it(
+    vault, daemon_rig: DaemonRig
+):
     save(vault / "Tea.md", "green\n")
     os.utime(vault / "Tea.md", ns=(NS, NS))  # st_mtime of it is another microsecond
     save(vault / "b.md", "---\ntitle: ' Said '\n---\n# B\n")
-    async with live() as daemon_rig:
-        await daemon_rig.indexed(2)
-        listed = {
-            one["path"]: one["title"] for one in (await get(daemon_rig, "/api/notes"))["notes"]
-        }
-        assert listed == {"Tea.md": "Tea", "b.md": "Said"}
-        assert {
-            path: (await get(daemon_rig, f"/api/notes/{path}"))["title"] for path in listed
-        } == listed
-        (hit,) = (await get(daemon_rig, "/api/search?q=green"))["results"]
-        assert hit["modified"] == (await get(daemon_rig, "/api/notes/Tea.md"))["modified"]
+    await daemon_rig.indexed(2)
+    listed = {one["path"]: one["title"] for one in (await get(daemon_rig, "/api/notes"))["notes"]}
+    assert listed == {"Tea.md": "Tea", "b.md": "Said"}
+    assert {
+        path: (await get(daemon_rig, f"/api/notes/{path}"))["title"] for path in listed
+    } == listed
+    (hit,) = (await get(daemon_rig, "/api/search?q=green"))["results"]
+    assert hit["modified"] == (await get(daemon_rig, "/api/notes/Tea.md"))["modified"]
 
 
-async def test_a_key_sees_its_paths_alone_whatever_others_just_read(live: Live, vault):
+async def test_a_key_sees_its_paths_alone_whatever_others_just_read(vault, daemon_rig: DaemonRig):
     save(vault / "Mine/a.md", "# mine\n")
     save(vault / "Hers/b.md", "# hers\n")
     (vault / "Mine/hers.md").symlink_to("../Hers/b.md")
-    async with live() as daemon_rig:
-        key = key_of(daemon_rig, "vault:read", paths=["Mine/**"])
-        await daemon_rig.settled()
-        for _ in range(2):
-            assert (await get(daemon_rig, "/api/notes/Hers/b.md"))["title"] == "hers"
-            await expect(daemon_rig, 200, "GET", "/api/notes/Mine/a.md", headers=key)
-            for path in ("Hers/b.md", "Mine/hers.md", "Hers/none.md"):
-                assert (await refused(daemon_rig, "GET", f"/api/notes/{path}", headers=key)) == (
-                    404,
-                    f"{path} is not in the vault",
-                )
+    key = key_of(daemon_rig, "vault:read", paths=["Mine/**"])
+    await daemon_rig.settled()
+    for _ in range(2):
+        assert (await get(daemon_rig, "/api/notes/Hers/b.md"))["title"] == "hers"
+        await expect(daemon_rig, 200, "GET", "/api/notes/Mine/a.md", headers=key)
+        for path in ("Hers/b.md", "Mine/hers.md", "Hers/none.md"):
+            assert (await refused(daemon_rig, "GET", f"/api/notes/{path}", headers=key)) == (
+                404,
+                f"{path} is not in the vault",
+            )

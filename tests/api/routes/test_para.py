@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.api.calls import expect, get, key_of
 from tests.api.routes.test_modules import run_module
-from tests.stories.daemon_rig import DaemonRig, Live, save
+from tests.stories.daemon_rig import DaemonRig, save
 
 MODULE = """
 from parachuted.errors import NotFoundError
@@ -41,46 +41,42 @@ async def install(daemon_rig: DaemonRig, folder: Path, name: str, reads: str, tr
 
 
 async def test_any_module_s_thing_is_found_by_its_id(
-    live: Live, vault: Path, tmp_path: Path, trust: str
+    vault: Path, tmp_path: Path, trust: str, daemon_rig: DaemonRig
 ):
     save(vault / "Brain/kevin.md", "Kevin\n")
     save(vault / "Daily/monday.md", "Monday\n")
     save(vault / "Daily/kevin.md", "Kevin in Daily\n")
-    async with live() as daemon_rig:
-        for name, folder in (("brain", "Brain"), ("daily", "Daily")):
-            await install(daemon_rig, tmp_path, name, folder, trust)
+    for name, folder in (("brain", "Brain"), ("daily", "Daily")):
+        await install(daemon_rig, tmp_path, name, folder, trust)
 
-        assert await get(daemon_rig, "/api/para/para:brain:kevin") == {
-            "para_id": "para:brain:kevin",
-            "module": "brain",
-            "type": "person",
-            "path": "Brain/kevin.md",
-            "title": "Kevin",
-            "url": "/api/brain/entities/kevin",
-        }
-        assert (await get(daemon_rig, "/api/para/para:daily:kevin"))["module"] == "daily"
-        assert (await get(daemon_rig, "/api/para/monday"))["path"] == "Daily/monday.md"
-        await expect(daemon_rig, 404, "GET", "/api/para/para:brain:nobody")
-        await expect(daemon_rig, 404, "GET", "/api/para/para:brain:gone")
-        for para_id in ("broken", "odd"):
-            await expect(
-                daemon_rig,
-                502,
-                "GET",
-                f"/api/para/para:brain:{para_id}",
-                says="brain could not say",
-            )
-        await expect(daemon_rig, 400, "GET", f"/api/para/{'x' * 501}")
+    assert await get(daemon_rig, "/api/para/para:brain:kevin") == {
+        "para_id": "para:brain:kevin",
+        "module": "brain",
+        "type": "person",
+        "path": "Brain/kevin.md",
+        "title": "Kevin",
+        "url": "/api/brain/entities/kevin",
+    }
+    assert (await get(daemon_rig, "/api/para/para:daily:kevin"))["module"] == "daily"
+    assert (await get(daemon_rig, "/api/para/monday"))["path"] == "Daily/monday.md"
+    await expect(daemon_rig, 404, "GET", "/api/para/para:brain:nobody")
+    await expect(daemon_rig, 404, "GET", "/api/para/para:brain:gone")
+    for para_id in ("broken", "odd"):
+        await expect(
+            daemon_rig, 502, "GET", f"/api/para/para:brain:{para_id}", says="brain could not say"
+        )
+    await expect(daemon_rig, 400, "GET", f"/api/para/{'x' * 501}")
 
 
-async def test_a_key_finds_what_it_may_read_and_no_more(live: Live, vault: Path, tmp_path: Path):
+async def test_a_key_finds_what_it_may_read_and_no_more(
+    vault: Path, tmp_path: Path, daemon_rig: DaemonRig
+):
     save(vault / "Brain/kevin.md", "Kevin\n")
-    async with live() as daemon_rig:
-        await install(daemon_rig, tmp_path, "brain", "Brain", "trusted")
-        path = "/api/para/para:brain:"
+    await install(daemon_rig, tmp_path, "brain", "Brain", "trusted")
+    path = "/api/para/para:brain:"
 
-        own = key_of(daemon_rig, "brain:read", "vault:read")
-        await expect(daemon_rig, 200, "GET", f"{path}kevin", headers=own)
-        for scope, status in (("vault:read", 404), ("brain:read", 403), ("system:read", 403)):
-            other = key_of(daemon_rig, scope)
-            await expect(daemon_rig, status, "GET", f"{path}kevin", headers=other)
+    own = key_of(daemon_rig, "brain:read", "vault:read")
+    await expect(daemon_rig, 200, "GET", f"{path}kevin", headers=own)
+    for scope, status in (("vault:read", 404), ("brain:read", 403), ("system:read", 403)):
+        other = key_of(daemon_rig, scope)
+        await expect(daemon_rig, status, "GET", f"{path}kevin", headers=other)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.api.calls import error, expect, get
-from tests.stories.daemon_rig import DaemonRig, Live, note, save
+from tests.stories.daemon_rig import DaemonRig, note, save
 
 
 @pytest.fixture
@@ -71,34 +71,32 @@ async def test_the_working_folder_may_be_named_as_the_disk_has_it(
         ] is None
 
 
-async def test_outside_of_the_vault_there_is_no_working_folder(live: Live, tree: Path):
+async def test_outside_of_the_vault_there_is_no_working_folder(tree: Path, daemon_rig: DaemonRig):
     (tree.parent / "secret").mkdir()
     (tree.parent / "secret/CLAUDE.md").write_text("secret")
     (tree / "link").symlink_to(tree.parent / "secret")
-    async with live() as daemon_rig:
-        for name in (
-            f"{tree}/../secret",
-            f"{tree.parent}/secret",
-            f"{tree}2",
-            "/etc",
-            "../secret",
-            "~",
-        ):
-            await expect(daemon_rig, 400, "GET", f"/api/prompt/preview?workingDirectory={name}")
-        preview = await get(daemon_rig, "/api/prompt/preview?workingDirectory=link&contexts=link")
-        assert (preview["workingDirectoryClaudeMd"], preview["contextFiles"]) == (None, [])
-        await expect(daemon_rig, 404, "GET", "/api/prompt/preview?agentPath=link/CLAUDE.md")
-        await expect(daemon_rig, 404, "GET", "/api/prompt/preview?agentPath=.parachute/x.md")
+    for name in (
+        f"{tree}/../secret",
+        f"{tree.parent}/secret",
+        f"{tree}2",
+        "/etc",
+        "../secret",
+        "~",
+    ):
+        await expect(daemon_rig, 400, "GET", f"/api/prompt/preview?workingDirectory={name}")
+    preview = await get(daemon_rig, "/api/prompt/preview?workingDirectory=link&contexts=link")
+    assert (preview["workingDirectoryClaudeMd"], preview["contextFiles"]) == (None, [])
+    await expect(daemon_rig, 404, "GET", "/api/prompt/preview?agentPath=link/CLAUDE.md")
+    await expect(daemon_rig, 404, "GET", "/api/prompt/preview?agentPath=.parachute/x.md")
 
 
-async def test_the_budget_is_fifty_thousand_tokens_unless_said_otherwise(live: Live, tree: Path):
+async def test_the_budget_is_fifty_thousand_tokens_unless_said_otherwise(
+    tree: Path, daemon_rig: DaemonRig
+):
     for number in range(3):
         save(tree / f"big/{number}/AGENTS.md", "x" * 100_000)
-    async with live() as daemon_rig:
-        usual = await get(daemon_rig, "/api/prompt/preview?contexts=big/0,big/1,big/2")
-        more = await get(
-            daemon_rig, "/api/prompt/preview?contexts=big/0,big/1,big/2&max_tokens=100000"
-        )
+    usual = await get(daemon_rig, "/api/prompt/preview?contexts=big/0,big/1,big/2")
+    more = await get(daemon_rig, "/api/prompt/preview?contexts=big/0,big/1,big/2&max_tokens=100000")
 
     assert (usual["contextTokens"], usual["contextTruncated"]) == (50_000, True)
     assert (more["contextTokens"], more["contextTruncated"]) == (75_000, False)

@@ -25,33 +25,31 @@ async def find(daemon_rig: DaemonRig, text: str, **more: object) -> list[str]:
     ]
 
 
-async def test_a_saved_note_is_found_soon(live: Live, vault):
+async def test_a_saved_note_is_found_soon(vault, daemon_rig: DaemonRig):
     save(vault / "old.md", "# Old\n\nbeans\n")
-    async with live() as daemon_rig:
-        await daemon_rig.indexed()
-        assert await find(daemon_rig, "beans") == ["old.md"]
-        for number in range(10):
-            save(vault / "old.md", f"# Old\n\nword{number}\n")
-            while not await find(daemon_rig, f"word{number}"):
-                await asyncio.sleep(0.002)
-        (vault / "old.md").rename(vault / "new.md")
-        await daemon_rig.until(lambda: daemon_rig.reported("file.moved"))
-        await daemon_rig.indexed()
-        assert await find(daemon_rig, "word9") == ["new.md"]
-        (vault / "new.md").unlink()
-        await daemon_rig.until(lambda: daemon_rig.reported("file.deleted"))
-        await daemon_rig.indexed()
-        assert await find(daemon_rig, "word9") == []
+    await daemon_rig.indexed()
+    assert await find(daemon_rig, "beans") == ["old.md"]
+    for number in range(10):
+        save(vault / "old.md", f"# Old\n\nword{number}\n")
+        while not await find(daemon_rig, f"word{number}"):
+            await asyncio.sleep(0.002)
+    (vault / "old.md").rename(vault / "new.md")
+    await daemon_rig.until(lambda: daemon_rig.reported("file.moved"))
+    await daemon_rig.indexed()
+    assert await find(daemon_rig, "word9") == ["new.md"]
+    (vault / "new.md").unlink()
+    await daemon_rig.until(lambda: daemon_rig.reported("file.deleted"))
+    await daemon_rig.indexed()
+    assert await find(daemon_rig, "word9") == []
 
 
-async def test_a_hit_is_reported_with_a_snippet_that_cannot_be_script(live: Live, vault):
+async def test_a_hit_is_reported_with_a_snippet_that_cannot_be_script(vault, daemon_rig: DaemonRig):
     save(
         vault / "a.md",
         "---\ntags: [x]\n---\n# Beans & <b>peas</b>\n\n<script>alert('beans')</script>\n",
     )
-    async with live() as daemon_rig:
-        await daemon_rig.indexed()
-        answer = await get(daemon_rig, "/api/search?q=beans&explain=1")
+    await daemon_rig.indexed()
+    answer = await get(daemon_rig, "/api/search?q=beans&explain=1")
 
     (hit,) = answer["results"]
     assert answer == answer | {"count": 1, "complete": True, "indexing": False, "query": "beans"}
@@ -64,32 +62,32 @@ async def test_a_hit_is_reported_with_a_snippet_that_cannot_be_script(live: Live
     )
 
 
-async def test_a_search_may_be_kept_to_a_folder_or_to_a_part_of_the_notes(live: Live, vault):
+async def test_a_search_may_be_kept_to_a_folder_or_to_a_part_of_the_notes(
+    vault, daemon_rig: DaemonRig
+):
     save(vault / "a/x.md", "# Beans\n")
     save(vault / "title/x.md", "# Other\n\nbeans\n")
-    async with live() as daemon_rig:
-        await daemon_rig.indexed()
-        assert (
-            await find(daemon_rig, "beans", **{"in": "a"})
-            == await find(daemon_rig, "beans", **{"in": "a/"})
-            == ["a/x.md"]
-        )
-        assert await find(daemon_rig, "beans", **{"in": "title"}) == ["a/x.md"]
-        assert await find(daemon_rig, "beans", **{"in": "title/"}) == ["title/x.md"]
-        assert await find(daemon_rig, "beans", limit=1) == ["a/x.md"]
+    await daemon_rig.indexed()
+    assert (
+        await find(daemon_rig, "beans", **{"in": "a"})
+        == await find(daemon_rig, "beans", **{"in": "a/"})
+        == ["a/x.md"]
+    )
+    assert await find(daemon_rig, "beans", **{"in": "title"}) == ["a/x.md"]
+    assert await find(daemon_rig, "beans", **{"in": "title/"}) == ["title/x.md"]
+    assert await find(daemon_rig, "beans", limit=1) == ["a/x.md"]
 
 
-async def test_a_search_box_is_answered_from_the_first_letter_on(live: Live, vault):
+async def test_a_search_box_is_answered_from_the_first_letter_on(vault, daemon_rig: DaemonRig):
     save(vault / "a.md", "# Daily beans\n")
     save(vault / "b.md", "# Other\n\ndaily beans\n")
-    async with live() as daemon_rig:
-        await daemon_rig.indexed()
-        assert await find(daemon_rig, "d*") == ["a.md"]
-        assert (
-            sorted(await find(daemon_rig, "da*"))
-            == sorted(await find(daemon_rig, "beans d*"))
-            == ["a.md", "b.md"]
-        )
+    await daemon_rig.indexed()
+    assert await find(daemon_rig, "d*") == ["a.md"]
+    assert (
+        sorted(await find(daemon_rig, "da*"))
+        == sorted(await find(daemon_rig, "beans d*"))
+        == ["a.md", "b.md"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -114,9 +112,9 @@ async def test_what_cannot_be_answered_is_refused_with_the_reason(
     assert reason in message
 
 
-async def test_no_text_in_the_box_breaks_the_search(live: Live, vault):
+async def test_no_text_in_the_box_breaks_the_search(vault, daemon_rig: DaemonRig):
     save(vault / "a.md", "beans")
-    async with live() as daemon_rig, aiohttp.ClientSession() as session:
+    async with aiohttp.ClientSession() as session:
         await daemon_rig.indexed()
         for text in (
             *('"', "NEAR(a b)", "body:x", "{title}: a", "a AND", "^a", "%00a", "%ff%fe"),
@@ -131,20 +129,20 @@ async def test_no_text_in_the_box_breaks_the_search(live: Live, vault):
             assert time.process_time() - began < 8
 
 
-async def test_dot_folders_are_not_searched(live: Live, vault):
+async def test_dot_folders_are_not_searched(vault, daemon_rig: DaemonRig):
     save(vault / ".secret/a.md", "beans")
     save(vault / ".agents/b.md", "beans")
-    async with live() as daemon_rig:
-        await daemon_rig.indexed()
-        assert await find(daemon_rig, "beans") == [".agents/b.md"]
+    await daemon_rig.indexed()
+    assert await find(daemon_rig, "beans") == [".agents/b.md"]
 
 
-async def test_the_doctor_lists_each_note_that_is_not_found_by_its_text(live: Live, vault):
+async def test_the_doctor_lists_each_note_that_is_not_found_by_its_text(
+    vault, daemon_rig: DaemonRig
+):
     save(vault / "fine.md", "beans")
     (vault / "binary.md").write_bytes(b"\0\1\2")
-    async with live() as daemon_rig:
-        await daemon_rig.indexed()
-        answer = await get(daemon_rig, "/api/doctor")
+    await daemon_rig.indexed()
+    answer = await get(daemon_rig, "/api/doctor")
 
     assert answer["search"] == {"indexed": 2, "waiting": 0}
     (note,) = [note for note in answer["notes"] if note["code"] == "unindexed"]
@@ -170,11 +168,10 @@ async def test_an_index_that_is_garbled_or_gone_is_made_again_and_said(live: Liv
         assert await find(daemon_rig, "beans") == ["a.md"]
 
 
-async def test_names_that_are_not_utf8_are_reported_as_they_can_be(live: Live, vault):
+async def test_names_that_are_not_utf8_are_reported_as_they_can_be(vault, daemon_rig: DaemonRig):
     (vault / os.fsdecode(b"caf\xe9.md")).write_text("beans")
-    async with live() as daemon_rig:
-        await daemon_rig.indexed()
-        assert await find(daemon_rig, "beans") == ["caf\\xe9.md"]
+    await daemon_rig.indexed()
+    assert await find(daemon_rig, "beans") == ["caf\\xe9.md"]
 
 
 def test_a_limited_caller_is_searched_for_in_its_folders_only():
@@ -194,26 +191,21 @@ def test_a_limited_caller_is_searched_for_in_its_folders_only():
 
 
 async def test_a_key_for_one_folder_gets_its_share_and_learns_nothing_of_the_rest(
-    live: Live, vault
+    vault, daemon_rig: DaemonRig
 ):
     for number in range(40):
         save(vault / f"Private/{number}.md", f"# Beans {number}\n\nbeans beans\n")
         save(vault / f"Open/{number}.md", f"some beans {number}\n")
-    async with live() as daemon_rig:
-        await daemon_rig.indexed()
-        body = {
-            "label": "phone",
-            "scopes": [{"module": "vault", "capabilities": ["read"], "paths": ["Open/**"]}],
-        }
-        status, made = await call(daemon_rig, "POST", "/api/auth/keys", json=body)
-        assert status in {200, 201}, made
-        headers = {"Authorization": f"Bearer {made['key']}"}
-        status, answer = await call(
-            daemon_rig, "GET", "/api/search?q=beans&limit=30", headers=headers
-        )
-        _status, none = await call(
-            daemon_rig, "GET", "/api/search?q=beans&in=Private", headers=headers
-        )
+    await daemon_rig.indexed()
+    body = {
+        "label": "phone",
+        "scopes": [{"module": "vault", "capabilities": ["read"], "paths": ["Open/**"]}],
+    }
+    status, made = await call(daemon_rig, "POST", "/api/auth/keys", json=body)
+    assert status in {200, 201}, made
+    headers = {"Authorization": f"Bearer {made['key']}"}
+    status, answer = await call(daemon_rig, "GET", "/api/search?q=beans&limit=30", headers=headers)
+    _status, none = await call(daemon_rig, "GET", "/api/search?q=beans&in=Private", headers=headers)
 
     assert status == 200
     assert answer["count"] == 30

@@ -3,68 +3,75 @@ from __future__ import annotations
 import base64
 import os
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+import pytest_asyncio
 
-from tests.api.calls import call, digest, error, expect, get, key_of, post
-from tests.stories.daemon_rig import DaemonRig, Live, save
+from tests.api.calls import digest, expect, get, key_of, post
+from tests.stories.daemon_rig import DaemonRig, save
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0"
+PICTURE = "assets/2026-11-22_a.png"
+HIDDEN = ".versions/journals/2026-11-21.md.17"
 
 
-@pytest.fixture
-def tree(vault):
+@pytest_asyncio.fixture(loop_scope="module")
+async def tree(vault: Path, daemon_rig: DaemonRig) -> Path:
     save(vault / "Daily/journals/2026-11-21.md", "yesterday\n")
     save(vault / "Daily/journals/2026-11-22.md", "today\n")
     save(vault / "Daily/.agents/morning.md", "an agent\n")
-    save(vault / "Daily/.versions/journals/2026-11-21.md.17", "old\n")
+    save(vault / "Daily" / HIDDEN, "old\n")
     save(vault / "Daily/.tombstones/gone.md.deleted", "{}\n")
     save(vault / "Daily/plan.sync-conflict-20261121-120000-PHONE.md", "a copy\n")
     save(vault / "Elsewhere.md", "not below the root\n")
     (vault / "Daily/assets").mkdir()
-    (vault / "Daily/assets/2026-11-22_a.png").write_bytes(PNG)
+    (vault / "Daily" / PICTURE).write_bytes(PNG)
+    await daemon_rig.settled()
+    daemon_rig.events.clear()
     return vault
 
 
-async def listed(daemon_rig, query: str) -> list[dict]:
+async def listed(daemon_rig: DaemonRig, query: str) -> list[dict]:
     return (await get(daemon_rig, f"/api/sync/{query}"))["files"]
 
 
-async def delete(daemon_rig, root: str, paths: list[str], **more: str) -> dict:
-    status, answer = await call(
-        daemon_rig,
-        "DELETE",
-        f"/api/sync/files?{urlencode([('root', root), *(('paths', path) for path in paths), *more.items()])}",  # noqa: E501
-    )
-    assert status == 200, answer
+async def delete(
+    daemon_rig: DaemonRig,
+    root: str,
+    paths: Sequence[str],
+    headers: dict[str, str] | None = None,
+    **more: str,
+) -> dict:
+    query = urlencode([("root", root), *(("paths", path) for path in paths), *more.items()])
+    where = f"/api/sync/files?{query}"
+    answer = await expect(daemon_rig, 200, "DELETE", where, headers=headers)
     assert type(answer["deleted"]) is int
     return answer
 
 
-async def push(daemon_rig, *files: dict, root: str = "Daily") -> dict:
+async def push(daemon_rig: DaemonRig, *files: dict, root: str = "Daily") -> dict:
     answer = await post(daemon_rig, "/api/sync/push", {"root": root, "files": list(files)})
     assert type(answer["pushed"]) is int
-    assert all(type(error) is str for error in answer["errors"])
+    assert all(type(one) is str for one in answer["errors"])
     return answer
 
 
-async def pull(daemon_rig, *paths: str, root: str = "Daily") -> dict[str, dict]:
-    answer = await post(daemon_rig, "/api/sync/pull", {"root": root, "paths": list(paths)})
+async def pull(daemon_rig: DaemonRig, *paths: str) -> dict:
+    answer = await post(daemon_rig, "/api/sync/pull", {"root": "Daily", "paths": list(paths)})
     for file in answer["files"]:
-        assert (type(file["path"]), type(file["content"]), type(file["is_binary"])) == (
-            str,
-            str,
-            bool,
-        )
-    return {file["path"]: file for file in answer["files"]}
+        kinds = (type(file["path"]), type(file["content"]), type(file["is_binary"]))
+        assert kinds == (str, str, bool)
+    return answer
 
 
-async def test_the_manifest_is_as_the_app_reads_it(live: Live, tree):
-    async with live() as daemon_rig:
-        answer = await get(daemon_rig, "/api/sync/manifest?root=Daily&pattern=*.md")
+async def test_the_manifest_is_as_the_app_reads_it(tree, daemon_rig: DaemonRig):
+    files = {
+        file["path"]: file for file in await listed(daemon_rig, "manifest?root=Daily&pattern=*.md")
+    }
 
-    files = {file["path"]: file for file in answer["files"]}
     assert set(files) == {
         ".agents/morning.md",
         "journals/2026-11-21.md",
@@ -81,121 +88,84 @@ async def test_the_manifest_is_as_the_app_reads_it(live: Live, tree):
 async def test_the_manifest_takes_a_pattern_binaries_a_date_and_the_quick_form(
     tree, daemon_rig: DaemonRig
 ):
-
     async def paths(query: str) -> list[str]:
-        return sorted(
-            file["path"] for file in await listed(daemon_rig, f"manifest?root=Daily&{query}")
-        )
+        files = await listed(daemon_rig, f"manifest?root=Daily&{query}")
+        return sorted(file["path"] for file in files)
 
-    assert await paths("pattern=2026-11-2[12].md") == [
-        "journals/2026-11-21.md",
-        "journals/2026-11-22.md",
-    ]
-    assert await paths("pattern=*.md&date=2026-11-22") == ["journals/2026-11-22.md"]
-    assert await paths("pattern=*.md&date=2026-11-22&include_binary=true") == [
-        "assets/2026-11-22_a.png",
-        "journals/2026-11-22.md",
-    ]
+    both = ["journals/2026-11-21.md", "journals/2026-11-22.md"]
+    assert await paths("pattern=2026-11-2[12].md") == both
+    assert await paths("pattern=*.md&date=2026-11-22") == both[1:]
+    assert await paths("pattern=*.md&date=2026-11-22&include_binary=true") == [PICTURE, both[1]]
     assert len(await paths("pattern=*")) == 5
     assert await paths("pattern=%5B") == []
-    binary = await listed(daemon_rig, "manifest?root=Daily&include_binary=true&pattern=none")
-    quick = await listed(
-        daemon_rig, "manifest?root=Daily&include_binary=true&pattern=none&quick=true"
-    )
-    whole = await listed(daemon_rig, "manifest")
-    nowhere = await listed(daemon_rig, "manifest?root=Not/There")
-
-    assert [(file["path"], file["hash"], file["size"]) for file in binary] == [
-        ("assets/2026-11-22_a.png", digest(PNG), len(PNG))
-    ]
-    assert quick[0]["hash"] != ""
-    assert "Elsewhere.md" in {file["path"] for file in whole}
-    assert nowhere == []
+    query = "manifest?root=Daily&include_binary=true&pattern=none"
+    (binary,) = await listed(daemon_rig, query)
+    assert (binary["path"], binary["hash"], binary["size"]) == (PICTURE, digest(PNG), len(PNG))
+    assert (await listed(daemon_rig, f"{query}&quick=true"))[0]["hash"] != ""
+    assert "Elsewhere.md" in {file["path"] for file in await listed(daemon_rig, "manifest")}
+    assert await listed(daemon_rig, "manifest?root=Not/There") == []
 
 
 @pytest.mark.parametrize("listing", ["manifest", "changes"])
-async def test_without_a_pattern_every_file_is_listed_and_binary_kinds_come_beside_what_a_pattern_matches(  # noqa: E501
-    live: Live, vault, listing
+async def test_binary_kinds_come_beside_what_a_pattern_matches(
+    vault, listing, daemon_rig: DaemonRig
 ):
+    async def paths(query: str = "") -> set[str]:
+        return {file["path"] for file in await listed(daemon_rig, f"{listing}?root=Media{query}")}
+
     save(vault / "Media/clip.WAV", "RIFF")
-    async with live() as daemon_rig:
-
-        async def paths(query: str = "") -> set[str]:
-            return {
-                file["path"] for file in await listed(daemon_rig, f"{listing}?root=Media{query}")
-            }
-
-        alone = [await paths(), await paths("&include_binary=true"), await paths("&pattern=*.md")]
-        for name in ("note.md", "table.csv", ".hidden"):
-            save(vault / "Media" / name, "x\n")
-        await daemon_rig.until(
-            lambda: (
-                {"Media/note.md", "Media/table.csv"} <= set(daemon_rig.daemon.watched.index.paths())
-            )
-        )
-        every = [
-            await paths(),
-            await paths("&include_binary=true"),
-            await paths("&include_binary=false"),
-        ]
-        asked_by_the_app = await paths("&pattern=*.md&include_binary=true")
-        table = await paths("&pattern=*.csv&include_binary=false")
-
-    assert alone == [{"clip.WAV"}, {"clip.WAV"}, set()]
-    assert every == [{"clip.WAV", "note.md", "table.csv"}] * 3
-    assert asked_by_the_app == {"clip.WAV", "note.md"}
-    assert table == {"table.csv"}
+    await daemon_rig.settled()
+    for query, expected in {
+        "": {"clip.WAV"},
+        "&include_binary=true": {"clip.WAV"},
+        "&pattern=*.md": set(),
+    }.items():
+        assert await paths(query) == expected
+    for name in ("note.md", "table.csv", ".hidden"):
+        save(vault / "Media" / name, "x\n")
+    await daemon_rig.settled()
+    for query, expected in {
+        "": {"clip.WAV", "note.md", "table.csv"},
+        "&include_binary=true": {"clip.WAV", "note.md", "table.csv"},
+        "&include_binary=false": {"clip.WAV", "note.md", "table.csv"},
+        "&pattern=*.md&include_binary=true": {"clip.WAV", "note.md"},  # as the app asks
+        "&pattern=*.csv&include_binary=false": {"table.csv"},
+    }.items():
+        assert await paths(query) == expected, query
 
 
 async def test_the_manifest_follows_the_disk(tree, daemon_rig: DaemonRig):
     query = "manifest?root=Daily&include_binary=true&quick=false"
     before = {file["path"]: file["hash"] for file in await listed(daemon_rig, query)}
     save(tree / "Daily/journals/2026-11-22.md", "today, later\n")
-    (tree / "Daily/assets/2026-11-22_a.png").write_bytes(PNG + b"more")
+    (tree / "Daily" / PICTURE).write_bytes(PNG + b"more")
     (tree / "Daily/journals/2026-11-21.md").unlink()
-    await daemon_rig.daemon.watched.detector.rescan(accept_missing=True)
-    await daemon_rig.until(
-        lambda: (
-            daemon_rig.daemon.watched.index.get("Daily/assets/2026-11-22_a.png").size
-            == len(PNG) + 4
-        )
-    )
+    watched = daemon_rig.daemon.watched
+    await watched.detector.rescan(accept_missing=True)
+    await daemon_rig.until(lambda: watched.index.get(f"Daily/{PICTURE}").size == len(PNG) + 4)
     after = {file["path"]: file["hash"] for file in await listed(daemon_rig, query)}
 
-    assert (
-        after["journals/2026-11-22.md"]
-        == digest("today, later\n")
-        != before["journals/2026-11-22.md"]
-    )
-    assert after["assets/2026-11-22_a.png"] == digest(PNG + b"more")
+    changed = after["journals/2026-11-22.md"]
+    assert changed == digest("today, later\n") != before["journals/2026-11-22.md"]
+    assert after[PICTURE] == digest(PNG + b"more")
     assert set(before) - set(after) == {"journals/2026-11-21.md"}
 
 
 async def test_changes_since_a_moment(tree, daemon_rig: DaemonRig):
     everything = await listed(daemon_rig, "changes?root=Daily&since=0&pattern=*.md")
-    later = time.time() + 1
-    nothing = await listed(daemon_rig, f"changes?root=Daily&since={later}")
-    binary = await listed(daemon_rig, "changes?root=Daily&since=0&pattern=*.md&include_binary=true")
-    odd = [
-        await error(daemon_rig, "GET", f"/api/sync/changes?root=Daily&since={since}")
-        for since in ("x", "-1", "nan", "1e99")
-    ]
-
     assert len(everything) == 4
     assert {"path", "size", "modified"} == set(everything[0])
-    assert nothing == []
+    binary = await listed(daemon_rig, "changes?root=Daily&since=0&pattern=*.md&include_binary=true")
     assert len(binary) == 5
-    assert odd == [400] * 4
-
-
-async def test_a_file_moved_in_with_an_old_time_counts_as_changed(tree, daemon_rig: DaemonRig):
-    since = time.time()
-    save(tree.parent / "old.md", "old\n")
+    assert await listed(daemon_rig, f"changes?root=Daily&since={time.time() + 1}") == []
+    for since in ("x", "-1", "nan", "1e99"):
+        await expect(daemon_rig, 400, "GET", f"/api/sync/changes?root=Daily&since={since}")
+    now = int(time.time())
+    save(tree.parent / "old.md", "moved in with an old time\n")
     os.utime(tree.parent / "old.md", (1, 1))
     (tree.parent / "old.md").rename(tree / "Daily/old.md")
     await daemon_rig.daemon.watched.detector.rescan()
-    changed = await listed(daemon_rig, f"changes?root=Daily&since={int(since)}")
-
+    changed = await listed(daemon_rig, f"changes?root=Daily&since={now}")
     assert "old.md" in {file["path"] for file in changed}
 
 
@@ -207,29 +177,20 @@ async def test_a_push_makes_replaces_and_names_what_it_replaced(tree, daemon_rig
         {"path": "journals/2026-11-21.md", "content": "yesterday\n"},
         {"path": "assets/b.png", "content": base64.b64encode(PNG).decode(), "is_binary": True},
     )
-    kept = daemon_rig.daemon.watched.objects.get(digest("today\n"))
     reported = {(event["path"], event["by"]) for event in daemon_rig.reported("file.")}
 
     assert (answer["pushed"], answer["errors"], answer["conflicts"]) == (4, [], [])
-    assert [result["status"] for result in answer["results"]] == [
-        "created",
-        "written",
-        "unchanged",
-        "created",
+    assert [(result["status"], result["replaced"]) for result in answer["results"]] == [
+        ("created", None),
+        ("written", digest("today\n")),
+        ("unchanged", None),
+        ("created", None),
     ]
-    assert [result["replaced"] for result in answer["results"]] == [
-        None,
-        digest("today\n"),
-        None,
-        None,
-    ]
-    assert kept == b"today\n"
+    assert daemon_rig.daemon.watched.objects.get(digest("today\n")) == b"today\n"
     assert (tree / "Daily/assets/b.png").read_bytes() == PNG
     assert (tree / "Daily/journals/2026-11-22.md").read_text() == "today, from the phone\n"
-    assert reported == {
-        (f"Daily/{path}", "person")
-        for path in ("journals/2026-11-23.md", "journals/2026-11-22.md", "assets/b.png")
-    }
+    changed = ("journals/2026-11-23.md", "journals/2026-11-22.md", "assets/b.png")
+    assert reported == {(f"Daily/{path}", "person") for path in changed}
 
 
 async def test_one_wrong_file_does_not_hold_up_the_others(tree, daemon_rig: DaemonRig):
@@ -244,40 +205,30 @@ async def test_one_wrong_file_does_not_hold_up_the_others(tree, daemon_rig: Daem
     ]
     answer = await push(daemon_rig, *bad, {"path": "good.md", "content": "good\n"})
 
-    assert answer["pushed"] == 1
-    assert len(answer["errors"]) == len(bad)
-    assert [result["status"] for result in answer["results"]] == ["refused"] * len(bad) + [
-        "created"
-    ]
+    assert (answer["pushed"], len(answer["errors"])) == (1, len(bad))
+    statuses = [result["status"] for result in answer["results"]]
+    assert statuses == ["refused"] * len(bad) + ["created"]
     assert not (tree.parent / "out.md").exists()
     assert str(tree.parent) not in str(answer)
 
 
-async def test_a_push_touches_no_program(live: Live, tree):
+async def test_a_push_touches_no_program(tree, daemon_rig: DaemonRig):
     save(tree / "Modules/m/module.py", "code\n")
     (tree / "Daily/link").symlink_to("../Modules")
     paths = [
-        ".parachute/keys.yaml",
-        "Modules/m/module.py",
-        "modules/m/x.py",
-        ".claude/settings.json",
-        ".git/hooks/pre-commit",
-        "Daily/link/m/x.py",
+        *(".parachute/keys.yaml", "Modules/m/module.py", "modules/m/x.py"),
+        *(".claude/settings.json", ".git/hooks/pre-commit", "Daily/link/m/x.py"),
     ]
-    async with live() as daemon_rig:
-        answer = await push(
-            daemon_rig, *({"path": path, "content": "x"} for path in paths), root=""
-        )
-        gone = await delete(
-            daemon_rig, "", ["Modules/m/module.py", "Daily/link/m/module.py"], confirm="true"
-        )
+    answer = await push(daemon_rig, *({"path": path, "content": "x"} for path in paths), root="")
+    programs = ["Modules/m/module.py", "Daily/link/m/module.py"]
+    gone = await delete(daemon_rig, "", programs, confirm="true")
 
     assert (answer["pushed"], len(answer["errors"])) == (0, len(paths))
     assert (gone["deleted"], len(gone["errors"])) == (0, 2)
     assert (tree / "Modules/m/module.py").read_text() == "code\n"
 
 
-async def test_what_is_not_well_formed_is_refused(tree, daemon_rig: DaemonRig):
+async def test_what_is_not_well_formed_is_refused(daemon_rig: DaemonRig):
     for body in (
         {"files": {}},
         {"files": [{"path": "a.md"}]},
@@ -286,49 +237,32 @@ async def test_what_is_not_well_formed_is_refused(tree, daemon_rig: DaemonRig):
     ):
         await expect(daemon_rig, 400, "POST", "/api/sync/push", json=body)
     await expect(daemon_rig, 400, "POST", "/api/sync/push", data=b"{")
-    assert (await post(daemon_rig, "/api/sync/push", {"root": "Daily", "files": []}))["pushed"] == 0
+    assert (await push(daemon_rig))["pushed"] == 0
 
 
-async def test_a_push_with_a_base_is_merged_or_reported_as_a_conflict_in_a_200(live: Live, tree):
+async def test_a_push_with_a_base_is_merged_or_reported_as_a_conflict_in_a_200(
+    tree, daemon_rig: DaemonRig
+):
     text = "".join(f"line {number}\n" for number in range(9))
     save(tree / "Daily/plan.md", text)
-    async with live() as daemon_rig:
-        pulled = (await pull(daemon_rig, "plan.md"))["plan.md"]
-        await daemon_rig.until(
-            lambda: daemon_rig.daemon.watched.objects.has_stood("Daily/plan.md", pulled["hash"])
-        )
-        save(tree / "Daily/plan.md", text.replace("line 1\n", "theirs\n"))
-        merged = await push(
-            daemon_rig,
-            {
-                "path": "plan.md",
-                "content": text.replace("line 7\n", "ours\n"),
-                "base_hash": pulled["hash"].upper(),
-            },
-        )
-        clash = await push(
-            daemon_rig,
-            {
-                "path": "plan.md",
-                "content": text.replace("line 1\n", "ours\n"),
-                "base_hash": pulled["hash"],
-            },
-        )
-        now = (tree / "Daily/plan.md").read_text()
-        resolved = clash["conflicts"][0]["theirs"] + "ours\n"
-        done = await push(
-            daemon_rig,
-            {
-                "path": "plan.md",
-                "content": resolved,
-                "base_hash": clash["conflicts"][0]["theirs_hash"],
-            },
-        )
+    objects = daemon_rig.daemon.watched.objects
+    (pulled,) = (await pull(daemon_rig, "plan.md"))["files"]
+    await daemon_rig.until(lambda: objects.has_stood("Daily/plan.md", pulled["hash"]))
+    save(tree / "Daily/plan.md", text.replace("line 1\n", "theirs\n"))
+
+    async def pushed(content: str, base_hash: str) -> dict:
+        file = {"path": "plan.md", "content": content, "base_hash": base_hash}
+        return await push(daemon_rig, file)
+
+    merged = await pushed(text.replace("line 7\n", "ours\n"), pulled["hash"].upper())
+    clash = await pushed(text.replace("line 1\n", "ours\n"), pulled["hash"])
+    now = (tree / "Daily/plan.md").read_text()
+    (conflict,) = clash["conflicts"]
+    done = await pushed(conflict["theirs"] + "ours\n", conflict["theirs_hash"])
 
     assert (merged["pushed"], merged["results"][0]["status"]) == (1, "merged")
     assert now == text.replace("line 1\n", "theirs\n").replace("line 7\n", "ours\n")
     assert (clash["pushed"], clash["errors"], clash["results"][0]["status"]) == (0, [], "conflict")
-    (conflict,) = clash["conflicts"]
     assert conflict == {
         "path": "plan.md",
         "base": text,
@@ -337,129 +271,98 @@ async def test_a_push_with_a_base_is_merged_or_reported_as_a_conflict_in_a_200(l
         "theirs_hash": digest(now),
         "is_binary": False,
     }
-    assert (done["pushed"], (tree / "Daily/plan.md").read_text()) == (1, resolved)
+    assert (done["pushed"], (tree / "Daily/plan.md").read_text()) == (1, f"{now}ours\n")
 
 
-async def test_lines_of_a_picture_are_not_merged(live: Live, tree):
-    async with live() as daemon_rig:
-        path, base = "assets/2026-11-22_a.png", digest(PNG)
-        (tree / "Daily" / path).write_bytes(PNG + b"theirs")
-        sent = base64.b64encode(PNG + b"ours").decode()
-        clash = await push(
-            daemon_rig, {"path": path, "content": sent, "is_binary": True, "base_hash": base}
-        )
+async def test_lines_of_a_picture_are_not_merged(tree, daemon_rig: DaemonRig):
+    (tree / "Daily" / PICTURE).write_bytes(PNG + b"theirs")
+    sent = base64.b64encode(PNG + b"ours").decode()
+    file = {"path": PICTURE, "content": sent, "is_binary": True, "base_hash": digest(PNG)}
+    (conflict,) = (await push(daemon_rig, file))["conflicts"]
 
-    assert clash["conflicts"][0]["is_binary"] is True
-    assert base64.b64decode(clash["conflicts"][0]["theirs"]) == PNG + b"theirs"
-    assert (tree / "Daily" / path).read_bytes() == PNG + b"theirs"
+    assert conflict["is_binary"] is True
+    assert base64.b64decode(conflict["theirs"]) == PNG + b"theirs"
+    assert (tree / "Daily" / PICTURE).read_bytes() == PNG + b"theirs"
 
 
-async def test_a_pull_hands_out_texts_and_binaries_exactly(live: Live, tree):
-    odd = "\ufeff# Title\r\n\r\nno end"
-    save(tree / "Daily/odd.md", odd)
+async def test_a_pull_hands_out_texts_and_binaries_exactly(tree, daemon_rig: DaemonRig):
+    save(tree / "Daily/odd.md", "\ufeff# Title\r\n\r\nno end")
     (tree / "Daily/broken.md").write_bytes(b"\xff\xfe")
-    async with live() as daemon_rig:
-        files = await pull(daemon_rig, "odd.md", "broken.md", "assets/2026-11-22_a.png", "odd.md")
-        answer = await post(
-            daemon_rig,
-            "/api/sync/pull",
-            {
-                "root": "Daily",
-                "paths": ["none.md", "../Elsewhere.md", ".versions/journals/2026-11-21.md.17"],
-            },
-        )
+    answer = await pull(daemon_rig, "odd.md", "broken.md", PICTURE, "odd.md")
+    files = {file["path"]: file for file in answer["files"]}
+    missing = await pull(daemon_rig, "none.md", "../Elsewhere.md", HIDDEN)
 
-    assert (files["odd.md"]["content"].encode(), files["odd.md"]["is_binary"]) == (
-        (tree / "Daily/odd.md").read_bytes(),
-        False,
-    )
+    odd = (files["odd.md"]["content"].encode(), files["odd.md"]["is_binary"])
+    assert odd == ((tree / "Daily/odd.md").read_bytes(), False)
     assert base64.b64decode(files["broken.md"]["content"]) == b"\xff\xfe"
-    assert base64.b64decode(files["assets/2026-11-22_a.png"]["content"]) == PNG
-    assert (answer["files"], len(answer["errors"])) == ([], 3)
+    assert base64.b64decode(files[PICTURE]["content"]) == PNG
+    assert (missing["files"], len(missing["errors"])) == ([], 3)
 
 
-async def test_deleted_files_are_in_history_and_those_that_are_gone_do_not_count_but_are_reported(
+async def test_deleted_files_are_in_history_and_missing_ones_are_reported(
     tree, daemon_rig: DaemonRig
 ):
-    answer = await delete(
-        daemon_rig, "Daily", ["journals/2026-11-21.md", "gone.md", "journals/2026-11-21.md"]
-    )
-    writes = daemon_rig.daemon.watched.history.writes_of("Daily/journals/2026-11-21.md")
-    kept = daemon_rig.daemon.watched.objects.get(digest("yesterday\n"))
-    known = daemon_rig.daemon.watched.index.get("Daily/journals/2026-11-21.md")
+    path, watched = "journals/2026-11-21.md", daemon_rig.daemon.watched
+    answer = await delete(daemon_rig, "Daily", [path, "gone.md", path])
 
     assert (answer["deleted"], answer["confirm_needed"]) == (1, False)
     assert answer["errors"] == ["gone.md: unknown file below the root"]
-    assert not (tree / "Daily/journals/2026-11-21.md").exists()
-    assert [write.operation for write in writes] == ["Delete"]
-    assert kept == b"yesterday\n"
-    assert known is None
+    assert not (tree / "Daily" / path).exists()
+    assert watched.history.writes_of(f"Daily/{path}")[-1].operation == "Delete"
+    assert watched.objects.get(digest("yesterday\n")) == b"yesterday\n"
+    assert watched.index.get(f"Daily/{path}") is None
 
 
-async def test_a_path_that_is_not_there_is_reported_in_the_same_words_whatever_the_reason(
+async def test_whatever_is_not_there_is_reported_in_the_same_words_and_not_deleted(
     tree, daemon_rig: DaemonRig
 ):
-    missing = ["a.md,b.md", "gone.md", ".versions/journals/2026-11-21.md.17", "Elsewhere.md"]
-    paths = urlencode([("paths", path) for path in [*missing, "gone.md"]])
-    _status, answer = await call(
-        daemon_rig,
-        "DELETE",
-        f"/api/sync/files?{paths}",
-        headers=key_of(daemon_rig, "daily:write"),
-    )
-
+    missing = ["a.md,b.md", "gone.md", HIDDEN, "Elsewhere.md"]
+    key = key_of(daemon_rig, "daily:write")
+    answer = await delete(daemon_rig, "", [*missing, "gone.md"], key)
     assert answer["errors"] == [f"{path}: unknown file below the root" for path in missing]
-    assert (answer["deleted"], (tree / "Elsewhere.md").exists()) == (0, True)
-
-
-async def test_nothing_else_is_deleted(tree, daemon_rig: DaemonRig):
-    hidden = ".versions/journals/2026-11-21.md.17"
-    for path in ("../Elsewhere.md", "/etc/passwd", hidden, "journals"):
+    assert answer["deleted"] == 0
+    for path in ("../Elsewhere.md", "/etc/passwd", HIDDEN, "journals"):
         assert (await delete(daemon_rig, "Daily", [path]))["deleted"] == 0
     assert (tree / "Elsewhere.md").exists()
-    assert (tree / "Daily/.versions/journals/2026-11-21.md.17").exists()
+    assert (tree / "Daily" / HIDDEN).exists()
 
 
-async def test_more_than_a_fifth_of_the_vault_goes_only_when_it_is_confirmed(live: Live, vault):
-    for number in range(50):
-        save(vault / f"Daily/note-{number}.md", f"note {number}\n")
-    async with live() as daemon_rig:
-        at_once = await delete(daemon_rig, "Daily", [f"note-{number}.md" for number in range(11)])
-        here = len(list(vault.glob("Daily/*.md")))
-        in_pieces = [
-            await delete(
-                daemon_rig, "Daily", [f"note-{number}.md" for number in range(start, start + 4)]
-            )
-            for start in range(0, 20, 4)
-        ]
-        confirmed = await delete(
-            daemon_rig, "Daily", [f"note-{number}.md" for number in range(50)], confirm="true"
-        )
-        save(vault / "Daily/new.md", "new\n")
-        later = await delete(daemon_rig, "Daily", ["new.md"])
-        left = list(vault.glob("Daily/*.md"))
-        indexed = len(daemon_rig.daemon.watched.index)
-
-    assert (at_once["deleted"], at_once["confirm_needed"], here) == (0, True, 50)
+async def test_more_than_a_fifth_of_the_vault_goes_only_when_it_is_confirmed(
+    vault, daemon_rig: DaemonRig
+):
+    notes = [f"note-{number}.md" for number in range(50)]
+    for name in notes:
+        save(vault / "Daily" / name, f"{name}\n")
+    await daemon_rig.settled()
+    key = key_of(daemon_rig, "vault:write")  # what others deleted does not count
+    at_once = await delete(daemon_rig, "Daily", notes[:11], key)
+    assert (at_once["deleted"], at_once["confirm_needed"]) == (0, True)
+    assert len(list(vault.glob("Daily/*.md"))) == 50
     assert "confirm=true" in at_once["message"]
-    assert [answer["deleted"] for answer in in_pieces] == [4, 4, 0, 0, 0]
-    assert (confirmed["deleted"], later["deleted"], left, indexed) == (42, 1, [], 0)
+    in_pieces = [
+        (await delete(daemon_rig, "Daily", notes[start : start + 4], key))["deleted"]
+        for start in range(0, 20, 4)
+    ]
+    confirmed = await delete(daemon_rig, "Daily", notes, key, confirm="true")
+    save(vault / "Daily/new.md", "new\n")
+    later = await delete(daemon_rig, "Daily", ["new.md"], key)
+
+    assert in_pieces == [4, 4, 0, 0, 0]
+    assert (confirmed["deleted"], later["deleted"]) == (42, 1)
+    assert (list(vault.glob("Daily/*.md")), len(daemon_rig.daemon.watched.index)) == ([], 0)
 
 
 @pytest.mark.parametrize("hidden", [0, 50])
-async def test_a_key_with_paths_confirms_by_the_files_that_it_sees(live: Live, vault, hidden):
+async def test_a_key_with_paths_confirms_by_the_files_that_it_sees(
+    vault, hidden, daemon_rig: DaemonRig
+):
     for number in range(hidden):
         save(vault / f"Private/note-{number}.md", "note\n")
     for number in range(4):
         save(vault / f"Daily/note-{number}.md", "note\n")
-    async with live() as daemon_rig:
-        paths = urlencode([("root", "Daily"), ("paths", "note-0.md"), ("paths", "note-1.md")])
-        headers = key_of(daemon_rig, "vault:write", paths=["Daily/**"])
-        _status, answer = await call(
-            daemon_rig, "DELETE", f"/api/sync/files?{paths}", headers=headers
-        )
+    await daemon_rig.settled()
+    key = key_of(daemon_rig, "vault:write", paths=["Daily/**"])
+    answer = await delete(daemon_rig, "Daily", ["note-0.md", "note-1.md"], key)
 
-    assert (answer["confirm_needed"], answer["message"].partition(" are ")[0]) == (
-        True,
-        "2 of 4 files",
-    )
+    message = answer["message"].partition(" are ")[0]
+    assert (answer["confirm_needed"], message) == (True, "2 of 4 files")

@@ -8,7 +8,7 @@ from parachuted.api.routes.note_writer import refuse_programs
 from parachuted.errors import EditRefusedError
 from parachuted.vault import VaultPath
 from tests.api.calls import call, expect, key_of
-from tests.stories.daemon_rig import Live, save
+from tests.stories.daemon_rig import DaemonRig, save
 
 PROGRAMS = (
     *("Modules/m/module.py", "modules/m/x", "MODULES", "Mod\u200bules/x", "\uff2dodules/x"),
@@ -29,26 +29,25 @@ def test_notes_are_none(path):
     refuse_programs(VaultPath(path))
 
 
-async def test_only_an_admin_writes_a_module(live: Live, vault):
+async def test_only_an_admin_writes_a_module(vault, daemon_rig: DaemonRig):
     save(vault / "Modules/m/module.py", "code\n")
     save(vault / "Modules/m/README.md", "words\n")
     (vault / "way").symlink_to("Modules")
-    async with live() as daemon_rig:
-        writer, admin = (
-            key_of(daemon_rig, "vault:read,write"),
-            key_of(daemon_rig, "vault:read,write,admin"),
-        )
-        for path in ("Modules/m/module.py", "way/m/module.py", "Modules/new.py"):
-            body = {"path": path, "content": "theirs\n"}
-            await expect(daemon_rig, 403, "PUT", "/api/write", json=body, headers=writer)
-            where = f"/api/files/{path}"
-            await expect(daemon_rig, 403, "PUT", where, data=b"theirs", headers=writer)
-        for method in ("PUT", "DELETE"):
-            where = "/api/notes/Modules/m/README.md"
-            await expect(daemon_rig, 403, method, where, data=b"theirs", headers=writer)
-        assert (vault / "Modules/m/module.py").read_text() == "code\n"
-        body = {"path": "Modules/m/module.py", "content": "ours\n"}
-        await expect(daemon_rig, 200, "PUT", "/api/write", json=body, headers=admin)
+    writer, admin = (
+        key_of(daemon_rig, "vault:read,write"),
+        key_of(daemon_rig, "vault:read,write,admin"),
+    )
+    for path in ("Modules/m/module.py", "way/m/module.py", "Modules/new.py"):
+        body = {"path": path, "content": "theirs\n"}
+        await expect(daemon_rig, 403, "PUT", "/api/write", json=body, headers=writer)
+        where = f"/api/files/{path}"
+        await expect(daemon_rig, 403, "PUT", where, data=b"theirs", headers=writer)
+    for method in ("PUT", "DELETE"):
+        where = "/api/notes/Modules/m/README.md"
+        await expect(daemon_rig, 403, method, where, data=b"theirs", headers=writer)
+    assert (vault / "Modules/m/module.py").read_text() == "code\n"
+    body = {"path": "Modules/m/module.py", "content": "ours\n"}
+    await expect(daemon_rig, 200, "PUT", "/api/write", json=body, headers=admin)
 
     assert (vault / "Modules/m/README.md").read_text() == "words\n"
 
@@ -59,7 +58,9 @@ SPELLINGS = (
 )
 
 
-async def test_no_door_writes_a_programs_folder_however_a_lenient_disk_spells_it(live: Live, vault):
+async def test_no_door_writes_a_programs_folder_however_a_lenient_disk_spells_it(
+    vault, daemon_rig: DaemonRig
+):
     """On ext4 these are folders of their own; on HFS+, exFAT and SMB they are the folder of modules
     and the one of suggestions.
     """
@@ -67,45 +68,40 @@ async def test_no_door_writes_a_programs_folder_however_a_lenient_disk_spells_it
     folders = [
         spelled.format(name) for spelled in SPELLINGS for name in ("Modules", "suggestions")
     ] + ["\u200b.claude", "SUGGES~1", "GIT~1"]
-    async with live() as daemon_rig:
-        writer = key_of(daemon_rig, "vault:read,write")
-        for folder in folders:
-            path = f"{folder}/x.md"
-            place = quote(path)
-            answers = [
-                await call(
-                    daemon_rig,
-                    "PUT",
-                    "/api/write",
-                    json={"path": path, "content": "x"},
-                    headers=writer,
-                ),
-                await call(daemon_rig, "PUT", f"/api/files/{place}", data=b"x", headers=writer),
-                await call(
-                    daemon_rig, "PUT", f"/api/notes/{place}", json={"content": "x"}, headers=writer
-                ),
-                await call(
-                    daemon_rig, "POST", "/api/notes/a.md/move", json={"to": path}, headers=writer
-                ),
-                await call(
-                    daemon_rig,
-                    "POST",
-                    "/api/suggestions",
-                    json={"action": "create", "path": path, "content": "x"},
-                    headers=writer,
-                ),
-                await call(
-                    daemon_rig,
-                    "POST",
-                    "/api/sync/push",
-                    json={"files": [{"path": path, "content": "x"}]},
-                    headers=writer,
-                ),
-            ]
-            assert not (vault / folder).exists(), (folder, answers)
-            assert [status for status, _ in answers if status < 300] in ([], [200]), (
-                folder,
-                answers,
-            )  # a push says it of each file
+    writer = key_of(daemon_rig, "vault:read,write")
+    for folder in folders:
+        path = f"{folder}/x.md"
+        place = quote(path)
+        answers = [
+            await call(
+                daemon_rig, "PUT", "/api/write", json={"path": path, "content": "x"}, headers=writer
+            ),
+            await call(daemon_rig, "PUT", f"/api/files/{place}", data=b"x", headers=writer),
+            await call(
+                daemon_rig, "PUT", f"/api/notes/{place}", json={"content": "x"}, headers=writer
+            ),
+            await call(
+                daemon_rig, "POST", "/api/notes/a.md/move", json={"to": path}, headers=writer
+            ),
+            await call(
+                daemon_rig,
+                "POST",
+                "/api/suggestions",
+                json={"action": "create", "path": path, "content": "x"},
+                headers=writer,
+            ),
+            await call(
+                daemon_rig,
+                "POST",
+                "/api/sync/push",
+                json={"files": [{"path": path, "content": "x"}]},
+                headers=writer,
+            ),
+        ]
+        assert not (vault / folder).exists(), (folder, answers)
+        assert [status for status, _ in answers if status < 300] in ([], [200]), (
+            folder,
+            answers,
+        )  # a push says it of each file
 
     assert sorted(one.name for one in vault.iterdir() if not one.name.startswith(".")) == ["a.md"]
