@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.calls import call, expect, get, key_of, post, refused
+from tests.api.calls import expect, get, key_of, post
 from tests.api.routes.test_modules import install
 from tests.stories.daemon_rig import DaemonRig, note, save
 
@@ -48,41 +48,27 @@ async def test_every_agent_is_reported_with_the_fields_that_the_app_reads(
     agents = {one["name"]: one for one in (await get(daemon_rig, "/api/agents"))["agents"]}
 
     assert list(agents) == ["curator", "maintenance", "keeper/tidy", "keeper/sender"]
-    tidy = agents["keeper/tidy"]
-    assert (tidy["description"], tidy["type"], tidy["source"], tidy["path"]) == (
-        "Tidies.",
-        "agent",
-        "keeper",
-        "Modules/keeper",
-    )
+    tidy, sender = agents["keeper/tidy"], agents["keeper/sender"]
+    fields = {"description": "Tidies.", "type": "agent", "source": "keeper"}
+    assert tidy == tidy | fields | {"path": "Modules/keeper", "system_prompt": None}
     assert tidy["permissions"]["read"] == [["Work/**", "Inbox/**"]]
     assert tidy["system_prompt_preview"].startswith("You tidy.")
-    assert tidy["system_prompt"] is None
     assert "write_note" in tidy["tools"]
-    assert agents["keeper/sender"]["permissions"]["network"] == ["example.org"]
-    assert agents["keeper/sender"]["constraints"]["needs_container"] is True
+    assert sender["permissions"]["network"] == ["example.org"]
+    assert sender["constraints"]["needs_container"] is True
     assert agents["curator"]["permissions"]["write"] == [["Work/AGENTS.md"]]
     whole = await get(daemon_rig, "/api/agents/keeper/tidy")
     assert whole["system_prompt"].startswith("You tidy.")
     await expect(daemon_rig, 404, "GET", "/api/agents/keeper/none")
 
-
-async def test_the_audit_names_who_has_all_three_at_once(vault, module, daemon_rig: DaemonRig):
-    save(vault / "Work/plan.md", "# Plan\n")
-    save(vault / "Inbox/mail.md", "# Mail\n")
-    await started(daemon_rig, module)
-    audit = await get(daemon_rig, "/api/agents/audit")
-
-    assert (audit["exposed"], audit["agents"][0]["agent"]) == (1, "keeper/sender")
-    assert audit["agents"][0]["outward"] == "the network (example.org)"
-    assert {one["agent"]: one["exposed"] for one in audit["agents"][1:]} == {
-        "curator": False,
-        "keeper/tidy": False,
-        "maintenance": False,
-    }
+    reader, writer = (key_of(daemon_rig, words) for words in ("*:read", "*:read,write"))
+    seen = (await expect(daemon_rig, 200, "GET", "/api/agents", headers=reader))["agents"]
+    assert {one["system_prompt_preview"] for one in seen} == {None}
+    for path in ("/api/agents/audit", "/api/sandbox/explain?agent=curator"):
+        await expect(daemon_rig, 403, "GET", path, headers=writer)
 
 
-async def test_what_an_agent_could_see_and_do_is_reported_to_the_last_option(
+async def test_the_audit_names_who_has_all_three_at_once_and_what_one_could_see_and_do(
     vault, module, daemon_rig: DaemonRig
 ):
     for number in range(25):
@@ -90,23 +76,19 @@ async def test_what_an_agent_could_see_and_do_is_reported_to_the_last_option(
     save(vault / "Inbox/mail.md", "# Mail\n")
     save(vault / "Private/diary.md", "x\n")
     await started(daemon_rig, module)
-    reported = await get(daemon_rig, "/api/sandbox/explain?agent=keeper/sender")
+    audit = await get(daemon_rig, "/api/agents/audit")
+    first = audit["agents"][0]
+    assert (audit["exposed"], first["agent"]) == (1, "keeper/sender")
+    assert first["outward"] == "the network (example.org)"
+    others = {one["agent"]: one["exposed"] for one in audit["agents"][1:]}
+    assert others == dict.fromkeys(("curator", "keeper/tidy", "maintenance"), False)
 
-    files = reported["files"]
-    assert (files["reads"], files["writes"], files["strangers"], len(files["first"])) == (
-        26,
-        0,
-        1,
-        20,
-    )
-    assert "Private/diary.md" not in files["first"]
-    box = reported["container"]
-    assert (box["NetworkMode"], box["CapDrop"], box["ReadonlyRootfs"], box["User"]) == (
-        "none",
-        ["ALL"],
-        True,
-        "1000:1000",
-    )
+    reported = await get(daemon_rig, "/api/sandbox/explain?agent=keeper/sender")
+    files, box = reported["files"], reported["container"]
+    assert files == files | {"reads": 26, "writes": 0, "strangers": 1}
+    assert (len(files["first"]), "Private/diary.md" in files["first"]) == (20, False)
+    limits = {"NetworkMode": "none", "CapDrop": ["ALL"], "ReadonlyRootfs": True}
+    assert box == box | limits | {"User": "1000:1000"}
     assert any("/vault" in mount and mount.endswith("read only") for mount in box["Mounts"])
     assert reported["runs_here"] == (reported["problem"] is None)
     assert any(".parachute/" in one for one in reported["always_refused"])
@@ -122,25 +104,13 @@ async def test_trust_takes_the_mark_off_and_nothing_else(vault, daemon_rig: Daem
     save(vault / "Work/odd.md", "---\norigin: web\n# Never closed\n")
     await daemon_rig.settled()
 
-    body = {"path": "Work/clip.md"}
-    assert await post(daemon_rig, "/api/agents/trust", body) == body | {"before": "web"}
+    trust, body = "/api/agents/trust", {"path": "Work/clip.md"}
+    assert await post(daemon_rig, trust, body) == body | {"before": "web"}
     assert (vault / "Work/clip.md").read_text() == "---\ntitle: Clip\n---\n# Clip\n"
-    assert (await post(daemon_rig, "/api/agents/trust", body))["before"] == "you"
+    assert (await post(daemon_rig, trust, body))["before"] == "you"
     for path, status in {
         "Work/odd.md": 422,  # its frontmatter cannot be read
         "Inbox/mail.md": 422,
         "Inbox/none.md": 404,
     }.items():
-        answer = await refused(daemon_rig, "POST", "/api/agents/trust", json={"path": path})
-        assert answer[0] == status
-
-
-async def test_a_key_that_only_reads_gets_no_prompts_and_audits_nothing(
-    module, daemon_rig: DaemonRig
-):
-    await started(daemon_rig, module)
-    _, reported = await call(daemon_rig, "GET", "/api/agents", headers=key_of(daemon_rig, "*:read"))
-
-    assert {one["system_prompt_preview"] for one in reported["agents"]} == {None}
-    for path in ("/api/agents/audit", "/api/sandbox/explain?agent=curator"):
-        await expect(daemon_rig, 403, "GET", path, headers=key_of(daemon_rig, "*:read,write"))
+        await expect(daemon_rig, status, "POST", trust, json={"path": path})

@@ -12,6 +12,7 @@ from tests.api.calls import ELSEWHERE, call, code, expect, get, key_of
 from tests.stories.daemon_rig import DaemonRig, Live
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+KEYS = "/api/auth/keys"
 READ = {"module": "vault", "capabilities": ["read"]}
 
 
@@ -19,7 +20,7 @@ async def made(
     daemon_rig: DaemonRig, status: int = 200, *, by: dict[str, str] | None = None, **body: object
 ) -> dict:
     body = {"label": "phone", **body}
-    return await expect(daemon_rig, status, "POST", "/api/auth/keys", json=body, headers=by)
+    return await expect(daemon_rig, status, "POST", KEYS, json=body, headers=by)
 
 
 def shown(answer: dict) -> dict[str, str]:
@@ -32,9 +33,11 @@ async def test_a_key_is_made_shown_once_and_works_at_once(daemon_rig: DaemonRig)
     usual = [{"module": "*", "capabilities": ["read", "write"]}]
     fields = {"label": "phone", "name": "phone", "last_used_at": None, "expires_at": None}
     assert phone == phone | fields | {"scopes": usual}
+    assert phone["link"] is None, "no other machine reaches this one"
+    assert phone["qr"]
     await expect(daemon_rig, 200, "GET", "/api/watches", headers=shown(phone))
-    await expect(daemon_rig, 403, "GET", "/api/auth/keys", headers=shown(phone))
-    listed = await get(daemon_rig, "/api/auth/keys")
+    await expect(daemon_rig, 403, "GET", KEYS, headers=shown(phone))
+    listed = await get(daemon_rig, KEYS)
 
     assert set(listed) == {"keys", "auth_mode", "problem"}
     assert (listed["auth_mode"], listed["problem"]) == ("remote", None)
@@ -48,27 +51,11 @@ async def test_a_key_is_made_shown_once_and_works_at_once(daemon_rig: DaemonRig)
 async def test_a_new_key_comes_with_a_link_to_the_page_and_its_qr_code(live: Live):
     async with live(api__hosts="notes.example") as daemon_rig:
         phone = await made(daemon_rig)
-    async with live() as daemon_rig:
-        here = await made(daemon_rig, label="tablet")
 
     assert phone["link"] == f"https://notes.example/#key={phone['key']}"
     assert len({len(row) for row in phone["qr"]} | {len(phone["qr"])}) == 1, "it is a square"
     assert set("".join(phone["qr"])) == {"0", "1"}
     assert phone["qr"][0].startswith("11111110")
-    assert here["link"] is None, "no other machine reaches this one"
-    assert here["qr"]
-
-
-async def test_it_has_the_scopes_and_the_end_that_were_asked_for(live: Live):
-    scopes = [
-        {"module": "daily", "capabilities": ["read"], "paths": ["Daily/**"]},
-        {"module": "curator", "capabilities": ["read", "admin"]},
-    ]
-    async with live(clock=lambda: NOW) as daemon_rig:
-        phone = await made(daemon_rig, scopes=scopes, expires="90d", color="red")
-
-    assert phone["scopes"] == scopes
-    assert phone["expires_at"] == "2026-05-30T12:00:00Z"
 
 
 async def test_what_makes_no_sense_makes_no_key(daemon_rig: DaemonRig):
@@ -90,49 +77,44 @@ async def test_what_makes_no_sense_makes_no_key(daemon_rig: DaemonRig):
         {"label": "a", "expires": "2020-01-01"},
     ]
     for body in bodies:
-        await expect(daemon_rig, 400, "POST", "/api/auth/keys", json=body)
+        await expect(daemon_rig, 400, "POST", KEYS, json=body)
     assert not KeyFile(daemon_rig.daemon.watched.home).path.exists()
 
 
 async def test_a_revoked_key_opens_nothing_any_more(daemon_rig: DaemonRig):
     phone, tablet = await made(daemon_rig), await made(daemon_rig, label="tablet")
-    assert await call(daemon_rig, "DELETE", f"/api/auth/keys/{phone['id']}") == (
-        200,
-        {"status": "revoked", "id": phone["id"]},
-    )
+    revoked = await expect(daemon_rig, 200, "DELETE", f"{KEYS}/{phone['id']}")
+    assert revoked == {"status": "revoked", "id": phone["id"]}
     await expect(daemon_rig, 401, "GET", "/api/watches", headers=shown(phone))
     await expect(daemon_rig, 200, "GET", "/api/watches", headers=shown(tablet))
     for name in (phone["id"], "phone", "tablet", "%2e%2e", "x" * 3000):
-        assert await code(daemon_rig, "DELETE", f"/api/auth/keys/{name}") in {403, 404}
-    assert [one["id"] for one in (await get(daemon_rig, "/api/auth/keys"))["keys"]] == [
-        tablet["id"]
-    ]
+        assert await code(daemon_rig, "DELETE", f"{KEYS}/{name}") in {403, 404}
+    assert [one["id"] for one in (await get(daemon_rig, KEYS))["keys"]] == [tablet["id"]]
 
 
 async def test_a_key_makes_no_key_that_may_do_more(daemon_rig: DaemonRig):
     admin = key_of(daemon_rig, "vault:read", "system:admin")
-    scopes = [
-        {"module": "*", "capabilities": ["read"]},
-        {"module": "vault", "capabilities": ["write"]},
+    for scope in (
+        {**READ, "module": "*"},
         {"module": "vault", "capabilities": ["write"], "paths": ["Projects/a/**"]},
-        {"module": "daily", "capabilities": ["read"]},
-        {"module": "curator", "capabilities": ["read"]},
-    ]
-    for scope in scopes:
+        {**READ, "module": "daily"},
+    ):
         answer = await made(daemon_rig, 403, by=admin, scopes=[scope])
         assert "no more than itself" in answer["message"]
 
 
 async def test_a_key_makes_keys_that_may_do_less_and_are_over_no_later(live: Live):
     async with live(clock=lambda: NOW) as daemon_rig:
-        admin = key_of(
-            daemon_rig, "vault:read,write", "system:admin", expires=NOW + timedelta(days=10)
-        )
-        narrow = {"module": "vault", "capabilities": ["read"], "paths": ["Projects/garden/**"]}
+        till = NOW + timedelta(days=10)
+        admin = key_of(daemon_rig, "vault:read,write", "system:admin", expires=till)
+        narrow = {**READ, "paths": ["Projects/garden/**"]}
         less = await made(daemon_rig, by=admin, label="x", scopes=[narrow])
         usual = await made(daemon_rig, by=admin, label="y", expires="2d")
         await made(daemon_rig, 403, by=admin, label="z", expires="11d")
+        scopes = [{**narrow, "module": "daily", "paths": ["Daily/**"]}, narrow]
+        whole = await made(daemon_rig, scopes=scopes, expires="90d", color="red")
 
+    assert (whole["scopes"], whole["expires_at"]) == (scopes, "2026-05-30T12:00:00Z")
     assert (less["scopes"], less["expires_at"]) == ([narrow], "2026-03-11T12:00:00Z")
     assert usual["scopes"] == [{"module": "vault", "capabilities": ["read", "write"]}]
     assert usual["expires_at"] == "2026-03-03T12:00:00Z"
@@ -144,14 +126,12 @@ async def test_a_key_has_no_power_over_keys_that_may_do_more_and_does_not_hear_o
     secret = await made(daemon_rig, label="other", scopes=[{**READ, "module": "curator"}])
     admin = key_of(daemon_rig, "vault:read", "system:admin")
     less = await made(daemon_rig, by=admin, label="less")
-    listed = (await call(daemon_rig, "GET", "/api/auth/keys", headers=admin))[1]
+    listed = (await call(daemon_rig, "GET", KEYS, headers=admin))[1]
     assert [one["label"] for one in listed["keys"]] == ["a test's 1", "less"]
-    await expect(daemon_rig, 404, "DELETE", f"/api/auth/keys/{secret['id']}", headers=admin)
-    await expect(daemon_rig, 200, "DELETE", f"/api/auth/keys/{less['id']}", headers=admin)
-    await expect(
-        daemon_rig, 200, "DELETE", f"/api/auth/keys/{listed['keys'][0]['id']}", headers=admin
-    )
-    await expect(daemon_rig, 401, "GET", "/api/auth/keys", headers=admin)
+    await expect(daemon_rig, 404, "DELETE", f"{KEYS}/{secret['id']}", headers=admin)
+    await expect(daemon_rig, 200, "DELETE", f"{KEYS}/{less['id']}", headers=admin)
+    await expect(daemon_rig, 200, "DELETE", f"{KEYS}/{listed['keys'][0]['id']}", headers=admin)
+    await expect(daemon_rig, 401, "GET", KEYS, headers=admin)
 
 
 async def test_a_name_that_another_key_has_is_refused_also_when_both_come_at_once(
@@ -159,9 +139,9 @@ async def test_a_name_that_another_key_has_is_refused_also_when_both_come_at_onc
 ):
     await made(daemon_rig)
     again = await made(daemon_rig, 409)
-    asked = (call(daemon_rig, "POST", "/api/auth/keys", json={"label": "tablet"}) for _ in range(5))
+    asked = (call(daemon_rig, "POST", KEYS, json={"label": "tablet"}) for _ in range(5))
     statuses = [status for status, _answer in await asyncio.gather(*asked)]
-    listed = (await get(daemon_rig, "/api/auth/keys"))["keys"]
+    listed = (await get(daemon_rig, KEYS))["keys"]
 
     assert again["message"] == "there is a key 'phone' already; revoke that one first"
     assert sorted(statuses) == [200, 409, 409, 409, 409]
@@ -174,20 +154,17 @@ async def test_a_file_of_keys_that_is_broken_is_reported_and_not_written_over(
     file = KeyFile(daemon_rig.daemon.watched.home).path
     file.write_text("mine\n")
     file.chmod(0o600)
-    assert "keys.yaml should hold" in (await get(daemon_rig, "/api/auth/keys"))["problem"]
+    assert "keys.yaml should hold" in (await get(daemon_rig, KEYS))["problem"]
     answer = await made(daemon_rig, 503)
     assert str(daemon_rig.daemon.watched.home) not in answer["message"]
     assert file.read_text() == "mine\n"
 
 
 async def test_who_needs_a_key_gets_both_words(daemon_rig: DaemonRig):
-    assert await get(daemon_rig, "/api/auth/settings") == {
-        "require_auth": "remote",
-        "auth_mode": "remote",
-        "key_count": 0,
-    }
+    said = {"require_auth": "remote", "auth_mode": "remote"}
+    assert await get(daemon_rig, "/api/auth/settings") == {**said, "key_count": 0}
     await made(daemon_rig)
-    assert (await get(daemon_rig, "/api/auth/settings"))["key_count"] == 1
+    assert await get(daemon_rig, "/api/auth/settings") == {**said, "key_count": 1}
 
 
 async def mode(daemon_rig: DaemonRig, status: int, by: dict | None = None, **body: object) -> dict:
@@ -203,25 +180,23 @@ async def test_who_needs_a_key_changes_at_once_and_is_kept(home, daemon_rig: Dae
     await expect(daemon_rig, 200, "GET", "/api/watches")
 
 
-async def test_who_needs_a_key_is_nothing_else(home, daemon_rig: DaemonRig):
-    bodies = [
+async def test_who_needs_a_key_is_nothing_else_and_said_by_who_may_do_everything(
+    home, daemon_rig: DaemonRig
+):
+    for body in (
         {},
         {"auth_mode": "never"},
         {"auth_mode": None},
         {"auth_mode": "always", "require_auth": "remote"},
         {"x": 1},
-    ]
-    for body in bodies:
+    ):
         await mode(daemon_rig, 400, **body)
-    assert not (home / "config.yaml").exists()
-
-
-async def test_a_key_that_may_not_do_everything_does_not_say_who_needs_one(daemon_rig: DaemonRig):
     for admin in (
         key_of(daemon_rig, "system:admin"),
         key_of(daemon_rig, "*:read,write,admin", paths=["**"]),
     ):
         await mode(daemon_rig, 403, admin, auth_mode="disabled")
+    assert not (home / "config.yaml").exists()
 
 
 async def test_where_others_may_connect_keys_are_not_given_up(live: Live, home):

@@ -9,6 +9,12 @@ GARDEN = "Projects/garden/AGENTS.md"
 
 
 @pytest.fixture
+def daemon_rig(own_daemon: DaemonRig) -> DaemonRig:
+    """Tasks of other tests would be among those that are listed."""
+    return own_daemon
+
+
+@pytest.fixture
 def tree(vault):
     """The root watches the projects, the garden watches the house, the house watches the garden."""
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*", "{x"]))
@@ -17,16 +23,16 @@ def tree(vault):
     return vault
 
 
-async def test_the_watchers_are_listed_with_what_they_watch_and_have_not_seen(
+async def test_watchers_and_tasks_are_listed_with_what_they_are_to_review(
     pair, daemon_rig: DaemonRig
 ):
-    await post(daemon_rig, "/api/pause")
+    assert await get(daemon_rig, "/api/tasks") == {"tasks": [], "count": 0, "paused": False}
+    assert await post(daemon_rig, "/api/pause") == {"paused": True}
     save(pair / GARDEN, note("Garden", focus="- sow"))
     await daemon_rig.until(lambda: daemon_rig.reported("task.queued"))
-    answer = await get(daemon_rig, "/api/watches")
-
-    (watch,) = answer["watches"]
-    assert answer["count"] == 1
+    watches = await get(daemon_rig, "/api/watches")
+    (watch,) = watches["watches"]
+    assert watches["count"] == 1
     assert watch == {
         "watcher": "AGENTS.md",
         "patterns": ["Projects/*"],
@@ -36,25 +42,20 @@ async def test_the_watchers_are_listed_with_what_they_watch_and_have_not_seen(
         "unseen": [GARDEN],
         "since": watch["since"],
     }
-
-
-async def test_a_task_is_listed_with_what_it_is_to_review(pair, daemon_rig: DaemonRig):
-    assert await get(daemon_rig, "/api/tasks") == {"tasks": [], "count": 0, "paused": False}
-    assert await post(daemon_rig, "/api/pause") == {"paused": True}
-    save(pair / GARDEN, note("Garden", focus="- sow"))
-    await daemon_rig.until(lambda: daemon_rig.reported("task.queued"))
     answer = await get(daemon_rig, "/api/tasks")
     (task,) = answer["tasks"]
     assert (answer["count"], answer["paused"]) == (1, True)
-    assert (task["watcher"], task["state"], task["paths"], task["run"]) == (
-        "AGENTS.md",
-        "queued",
-        [GARDEN],
-        None,
-    )
-
+    fields = {"watcher": "AGENTS.md", "state": "queued", "paths": [GARDEN], "run": None}
+    assert task == task | fields
     assert await post(daemon_rig, "/api/resume") == {"paused": False}
     await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
+    await daemon_rig.settled()
+
+    asked = await post(daemon_rig, "/api/bubble/run", {"path": GARDEN})
+    await daemon_rig.until(lambda: len(daemon_rig.reported("run.finished")) == 2)
+    assert len(asked["tasks"]) == 1
+    assert "[Garden]" in (pair / "AGENTS.md").read_text("utf-8")
+    await expect(daemon_rig, 404, "POST", "/api/bubble/run", json={"path": "lone.md"})
 
 
 async def test_a_plan_says_who_would_wake_in_which_order_and_does_nothing(
@@ -74,28 +75,12 @@ async def test_a_plan_may_be_asked_for_a_file_that_is_to_come_but_not_for_a_miss
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
     save(vault / "lone.md", note("Lone"))
     async with live() as daemon_rig:
-        assert (await post(daemon_rig, "/api/bubble/plan", {"path": "Projects/new/AGENTS.md"}))[
-            "most_runs"
-        ] == 1
-        assert (await post(daemon_rig, "/api/bubble/plan", {"path": "lone.md"}))["most_runs"] == 0
+        for path, most in {"Projects/new/AGENTS.md": 1, "lone.md": 0}.items():
+            plan = await post(daemon_rig, "/api/bubble/plan", {"path": path})
+            assert plan["most_runs"] == most
         for path in ("lome.md", "Nope/x.md"):
-            assert await refused(daemon_rig, "POST", "/api/bubble/plan", json={"path": path}) == (
-                404,
-                f"{path} is not in the vault",
-            )
-
-
-async def test_those_who_watch_a_file_are_asked_to_look_now(pair, daemon_rig: DaemonRig):
-    answer = await post(daemon_rig, "/api/bubble/run", {"path": GARDEN})
-    await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
-    await daemon_rig.settled()
-
-    assert len(answer["tasks"]) == 1
-    assert "[Garden]" in (pair / "AGENTS.md").read_text("utf-8")
-
-
-async def test_asking_about_what_no_one_watches_is_not_found(pair, daemon_rig: DaemonRig):
-    await expect(daemon_rig, 404, "POST", "/api/bubble/run", json={"path": "lone.md"})
+            answer = await refused(daemon_rig, "POST", "/api/bubble/plan", json={"path": path})
+            assert answer == (404, f"{path} is not in the vault")
 
 
 async def test_a_scan_finds_what_no_event_reported(vault, daemon_rig: DaemonRig):

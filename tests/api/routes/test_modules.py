@@ -58,32 +58,16 @@ async def test_an_installed_module_does_not_run_before_what_was_shown_is_approve
 ):
     shown = await post(daemon_rig, "/api/modules/install", {"source": str(daily)})
     before = await get(daemon_rig, "/api/modules/daily")
-    status, _ = await call(daemon_rig, "GET", "/api/daily/entries")
-
-    assert (before["status"], before["serving"], before["state"], status) == (
-        "unapproved",
-        False,
-        "new",
-        404,
-    )
+    assert before == before | {"status": "unapproved", "serving": False, "state": "new"}
+    await expect(daemon_rig, 404, "GET", "/api/daily/entries")
     assert "Daily/**" in shown["consent"]["text"]
-    await expect(
-        daemon_rig,
-        409,
-        "POST",
-        "/api/modules/daily/approve",
-        json={"hash": "sha256:" + "0" * 64},
-    )
+    approve, other = "/api/modules/daily/approve", {"hash": "sha256:" + "0" * 64}
+    await expect(daemon_rig, 409, "POST", approve, json=other)
 
-    reported = await post(
-        daemon_rig, "/api/modules/daily/approve", {"hash": shown["hash"], "trust": "trusted"}
-    )
-    assert (
-        reported["status"],
-        reported["where"],
-        reported["trust_level"],
-        reported["hash"] is not None,
-    ) == ("running", "in process", "trusted", True)
+    reported = await post(daemon_rig, approve, {"hash": shown["hash"], "trust": "trusted"})
+    now = {"status": "running", "where": "in process", "trust_level": "trusted"}
+    assert reported == reported | now
+    assert reported["hash"] is not None
     assert (await get(daemon_rig, "/api/modules"))["modules"] == [reported]
     assert await get(daemon_rig, "/api/daily/entries") == {"entries": [], "count": 0}
 
@@ -106,7 +90,7 @@ async def test_what_was_approved_goes_on_until_the_change_is_approved_too(
     assert (await get(daemon_rig, "/api/daily/entries"))["changed"] is True
 
 
-async def test_a_module_is_switched_off_and_on_restarted_and_removed(
+async def test_a_module_is_switched_off_and_on_restarted_and_removed_with_its_data(
     daily: Path, vault: Path, daemon_rig: DaemonRig
 ):
     await install(daemon_rig, daily)
@@ -114,21 +98,25 @@ async def test_a_module_is_switched_off_and_on_restarted_and_removed(
     assert (await post(daemon_rig, "/api/modules/daily/disable"))["status"] == "disabled"
     await expect(daemon_rig, 404, "GET", "/api/daily/entries")
     await expect(daemon_rig, 404, "POST", "/api/modules/daily/restart")
-    assert (await post(daemon_rig, "/api/modules/daily/enable"))["status"] == "running"
-    assert (await post(daemon_rig, "/api/modules/daily/restart"))["status"] == "running"
-    status, removed = await call(daemon_rig, "DELETE", "/api/modules/daily")
-    assert (status, removed) == (
-        200,
-        {
+    for act in ("enable", "restart"):
+        assert (await post(daemon_rig, f"/api/modules/daily/{act}"))["status"] == "running"
+    data = daemon_rig.daemon.watched.folder / "module-data/daily"
+    for query, has_data in (("", False), ("", True), ("?data=true", False)):
+        if has_data:
+            data.mkdir(parents=True, exist_ok=True)
+            (data / "index.db").write_text("x")
+        removed = await expect(daemon_rig, 200, "DELETE", f"/api/modules/daily{query}")
+        assert removed == {
             "name": "daily",
             "removed": True,
             "folder_removed": True,
-            "data_deleted": False,
-            "has_data": False,
-        },
-    )
-    assert not (vault / "Modules/daily").exists()
-    assert (await get(daemon_rig, "/api/modules"))["modules"] == []
+            "data_deleted": bool(query),
+            "has_data": has_data,
+        }
+        assert data.exists() is has_data
+        assert not (vault / "Modules/daily").exists()
+        assert (await get(daemon_rig, "/api/modules"))["modules"] == []
+        await install(daemon_rig, daily)
 
 
 async def test_a_module_comes_back_with_the_next_daemon(live: Live, daily: Path):
@@ -156,39 +144,34 @@ async def test_a_module_that_cannot_be_loaded_is_reported_and_the_daemon_goes_on
     reported = await install(daemon_rig, daily)
     assert (reported["status"], reported["serving"]) == ("failed", False)
     assert "nothing_of_that_name" in reported["problem"]
-    assert any(
-        "nothing_of_that_name" in str(problem)
-        for problem in daemon_rig.daemon.watched.problems.open.values()
-    )
+    assert "nothing_of_that_name" in str(daemon_rig.daemon.watched.problems.open)
     await expect(daemon_rig, 200, "GET", "/api/notes")
 
 
 async def test_a_person_s_own_prompt_is_kept_shown_and_reset(daemon_rig: DaemonRig):
     await install(daemon_rig, EXAMPLES / "brain")
-    usual = await get(daemon_rig, "/api/modules/brain/prompt")
-    assert (usual["content"], usual["exists"], bool(usual["defaultPrompt"])) == (
-        None,
-        False,
-        True,
-    )
-    status, kept = await call(
-        daemon_rig, "PUT", "/api/modules/brain/prompt", json={"content": "Be brief."}
-    )
-    assert (status, kept) == (200, {**usual, "content": "Be brief.", "exists": True})
-    assert (await get(daemon_rig, "/api/modules/brain/prompt")) == kept
-    assert (await call(daemon_rig, "PUT", "/api/modules/brain/prompt", json={"reset": True}))[
-        1
-    ] == usual
-    await expect(daemon_rig, 400, "PUT", "/api/modules/brain/prompt", json={})
+    place = "/api/modules/brain/prompt"
+    usual = await get(daemon_rig, place)
+    assert usual == usual | {"content": None, "exists": False}
+    assert usual["defaultPrompt"]
+    kept = await expect(daemon_rig, 200, "PUT", place, json={"content": "Be brief."})
+    assert kept == {**usual, "content": "Be brief.", "exists": True}
+    assert await get(daemon_rig, place) == kept
+    assert await expect(daemon_rig, 200, "PUT", place, json={"reset": True}) == usual
+    await expect(daemon_rig, 400, "PUT", place, json={})
     await expect(daemon_rig, 404, "GET", "/api/modules/nothing/prompt")
 
 
-async def test_a_source_that_is_not_a_module_says_so(tmp_path: Path, daemon_rig: DaemonRig):
+async def test_what_is_no_module_says_so_and_what_lies_in_the_vault_is_not_made_again(
+    daily: Path, vault: Path, tmp_path: Path, daemon_rig: DaemonRig
+):
     (tmp_path / "empty").mkdir()
-    status, message = await refused(
-        daemon_rig, "POST", "/api/modules/install", json={"source": str(tmp_path / "empty")}
-    )
+    body = {"source": str(tmp_path / "empty")}
+    status, message = await refused(daemon_rig, "POST", "/api/modules/install", json=body)
     assert (400 <= status < 500, "manifest.yaml" in message) == (True, True)
+    for source, made in ((daily, 201), (vault / "Modules/daily", 200)):
+        body = {"source": str(source)}
+        await expect(daemon_rig, made, "POST", "/api/modules/install", json=body)
 
 
 SLOW = """
@@ -208,21 +191,19 @@ async def test_a_module_that_has_not_started_yet_is_starting_and_has_not_failed(
 ):
     save(tmp_path / "slow/manifest.yaml", "name: slow\nversion: 0.1.0\nmodule: module.py\n")
     save(tmp_path / "slow/module.py", SLOW.format(str(tmp_path / "go")))
-    beginning = asyncio.get_running_loop().create_task(install(daemon_rig, tmp_path / "slow"))
-    while (await call(daemon_rig, "GET", "/api/modules/slow"))[1].get("status") in {
-        None,
-        "unapproved",
-    }:
-        await asyncio.sleep(0.01)
-    reported = await get(daemon_rig, "/api/modules/slow")
-    health = await get(daemon_rig, "/api/health?detailed=true")
-    (tmp_path / "go").touch()
-    started = await beginning
-    after = await get(daemon_rig, "/api/health?detailed=true")
+    place, health = "/api/modules/slow", "/api/health?detailed=true"
+    async with asyncio.TaskGroup() as group:
+        installing = group.create_task(install(daemon_rig, tmp_path / "slow"))
+        while (await call(daemon_rig, "GET", place))[1].get("status") in {None, "unapproved"}:
+            await asyncio.sleep(0.01)
+        reported = await get(daemon_rig, place)
+        meanwhile = (await get(daemon_rig, health))["modules"]
+        (tmp_path / "go").touch()
+    after = (await get(daemon_rig, health))["modules"]
 
     assert reported == reported | {"status": "starting", "serving": False, "problem": None}
-    assert health["modules"] == [{"name": "slow", "version": "0.1.0", "status": "starting"}]
-    assert (started["status"], after["modules"][0]["status"]) == ("running", "running")
+    assert meanwhile == [{"name": "slow", "version": "0.1.0", "status": "starting"}]
+    assert (installing.result()["status"], after[0]["status"]) == ("running", "running")
 
 
 async def test_an_event_says_which_module_it_is_of(daily: Path, daemon_rig: DaemonRig):
@@ -243,30 +224,5 @@ async def test_an_event_says_which_module_it_is_of(daily: Path, daemon_rig: Daem
     assert heard["file.created"] == "core"
 
 
-async def test_what_lies_in_the_vault_already_is_not_made_by_installing_it(
-    daily: Path, vault: Path, daemon_rig: DaemonRig
-):
-    await expect(daemon_rig, 201, "POST", "/api/modules/install", json={"source": str(daily)})
-    await expect(
-        daemon_rig,
-        200,
-        "POST",
-        "/api/modules/install",
-        json={"source": str(vault / "Modules/daily")},
-    )
-
-
-async def test_what_a_module_kept_is_deleted_with_it_only_if_that_is_said(
-    daily: Path, vault: Path, daemon_rig: DaemonRig
-):
-    for query, has_data in (("", True), ("?data=true", False)):
-        await install(daemon_rig, daily)
-        data = daemon_rig.daemon.watched.folder / "module-data" / "daily"
-        data.mkdir(parents=True, exist_ok=True)
-        (data / "index.db").write_text("x")
-
-        _, removed = await call(daemon_rig, "DELETE", f"/api/modules/daily{query}")
-
-        assert (removed["has_data"], removed["data_deleted"]) == (has_data, not has_data)
-        assert data.exists() is has_data
+async def test_what_was_never_installed_is_not_removed(daemon_rig: DaemonRig):
     await expect(daemon_rig, 404, "DELETE", "/api/modules/daily?data=true")

@@ -6,7 +6,7 @@ import re
 import aiohttp
 import pytest
 
-from tests.api.calls import call, digest, expect, get, key_of, refused
+from tests.api.calls import digest, expect, get, key_of, refused
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 NEW = "/api/notes/New/a.md"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.vault import VaultPath
-from tests.api.calls import call, digest, expect, get, key_of, post, refused
+from tests.api.calls import digest, expect, get, key_of, post, refused
 from tests.stories.daemon_rig import DaemonRig, save
 
 MOVE = "/api/notes/a.md/move"
@@ -13,27 +13,22 @@ async def test_a_note_moves_and_its_links_follow(vault, daemon_rig: DaemonRig):
     save(vault / "A/Old.md", "# Old\n[[other]] [o](other.md)\n")
     save(vault / "A/other.md", "see [[Old|that]]\r\n[t](Old.md#x 'y')\r\n")
     save(vault / "b.md", "none\n")
+    await daemon_rig.settled()
     await daemon_rig.indexed(3)
     reported = await post(daemon_rig, "/api/notes/A/Old.md/move", {"to": "B/New one.md"})
     assert [one["path"] for one in reported["rewritten"]] == ["A/other.md"]
     assert reported == reported | {"path": "B/New one.md", "source": "A/Old.md", "left": 0}
     assert (await get(daemon_rig, "/api/notes/B/New%20one.md"))["hash"] == reported["hash"]
-    causes = [
-        one["causes"]
-        for kind in ("file.moved", "file.modified")
-        for one in daemon_rig.reported(kind)
-    ]
-    assert {tuple(cause) for cause in causes} == {tuple(causes[0])}
-    await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
-    links = await get(daemon_rig, "/api/notes/B/New%20one.md/backlinks")
-    assert [(link["source"], link["line"]) for link in links["backlinks"]] == [
+    events = daemon_rig.reported("file.moved") + daemon_rig.reported("file.modified")
+    assert len({tuple(one["causes"]) for one in events}) == 1
+    await daemon_rig.indexed()
+    links = (await get(daemon_rig, "/api/notes/B/New%20one.md/backlinks"))["backlinks"]
+    assert [(link["source"], link["line"]) for link in links] == [
         ("A/other.md", 1),
         ("A/other.md", 2),
     ]
-
-    assert (
-        vault / "A/other.md"
-    ).read_bytes() == b"see [[New one|that]]\r\n[t](../B/New%20one.md#x 'y')\r\n"
+    other = b"see [[New one|that]]\r\n[t](../B/New%20one.md#x 'y')\r\n"
+    assert (vault / "A/other.md").read_bytes() == other
     assert (vault / "B/New one.md").read_text() == "# Old\n[[other]] [o](../A/other.md)\n"
 
 
@@ -49,11 +44,12 @@ async def test_links_within_longer_property_texts_follow_or_are_reported_as_left
     save(vault / "A/My Old.md", "x")
     save(vault / "A/bad.md", f"---\r\n{no_yaml}{followed}---\r\n")
     save(vault / "A/good.md", f"---\r\n{left}{followed}---\r\n")
+    await daemon_rig.settled()
     await daemon_rig.indexed(3)
     plan = await post(daemon_rig, "/api/notes/A/My%20Old.md/move-plan", {"to": "New.md"})
     moved = await post(daemon_rig, "/api/notes/A/My%20Old.md/move", {"to": "New.md"})
     assert (plan["left"], moved["left"]) == (2, 2)
-    await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
+    await daemon_rig.indexed()
     unresolved = await get(daemon_rig, "/api/links/unresolved")
 
     now = followed.replace("My Old", "New").replace("# [[New]]", "# [[My Old]]")
@@ -68,6 +64,7 @@ async def test_links_within_longer_property_texts_follow_or_are_reported_as_left
 async def test_a_move_that_is_sent_again_is_answered_as_one(vault, daemon_rig: DaemonRig):
     save(vault / "a.md", "one")
     save(vault / "b.md", "[[a]]")
+    await daemon_rig.settled()
     await daemon_rig.indexed(2)
     path, body = MOVE, {"to": "c.md"}
     first = await post(daemon_rig, path, body)
@@ -90,23 +87,20 @@ async def test_a_taken_name_or_another_text_is_a_conflict_and_nothing_moves(
 ):
     save(vault / "a.md", "one")
     save(vault / "b.md", "two")
-    status, reported = await call(daemon_rig, "POST", MOVE, json={"to": "b.md"})
-    assert (status, reported["conflict"]["theirs"]) == (409, "two")
-    await expect(
-        daemon_rig, 409, "POST", MOVE, json={"to": "c.md"}, headers={"If-Match": digest("two")}
-    )
-    for body, expected in (
-        ({}, 400),
-        ({"to": "../c.md"}, 400),
-        ({"to": "c.txt"}, 404),
-        ({"to": ".c.md"}, 404),
-        ({"to": ".git/c.md"}, 404),
+    for to, match, status in (
+        ("b.md", None, 409),
+        ("c.md", digest("two"), 409),
+        (None, None, 400),
+        ("../c.md", None, 400),
+        ("c.txt", None, 404),
+        (".c.md", None, 404),
+        (".git/c.md", None, 404),
+        ("c.md", digest("one"), 200),
     ):
-        await expect(daemon_rig, expected, "POST", MOVE, json=body)
-    await expect(daemon_rig, 404, "POST", "/api/notes/none.md/move", json={"to": "c.md"})
-    await expect(
-        daemon_rig, 200, "POST", MOVE, json={"to": "c.md"}, headers={"If-Match": digest("one")}
-    )
+        sent = {"json": {"to": to} if to else {}, "headers": {"If-Match": match} if match else {}}
+        reported = await expect(daemon_rig, status, "POST", MOVE, **sent)
+        assert to != "b.md" or reported["conflict"]["theirs"] == "two"
+    await expect(daemon_rig, 404, "POST", "/api/notes/none.md/move", json={"to": "d.md"})
 
     assert sorted(path.name for path in vault.glob("*.md")) == ["b.md", "c.md"]
 
@@ -117,30 +111,23 @@ async def test_a_key_moves_within_its_paths_and_learns_nothing_of_the_others(
     save(vault / "Mine/a.md", "x")
     save(vault / "Mine/b.md", "[[a]]")
     save(vault / "Hers/c.md", "[[a]] [[Mine/a]]")
+    await daemon_rig.settled()
     await daemon_rig.indexed(3)
     key = key_of(daemon_rig, "vault:read,write", paths=["Mine/**"])
-    for source, target in (
-        ("Mine/a.md", "Hers/a.md"),
-        ("Hers/c.md", "Mine/c.md"),
-        ("Mine/a.md", "Hers/c.md"),
+    for source, target, path in (
+        ("Mine/a.md", "Hers/a.md", "Hers/a.md"),
+        ("Hers/c.md", "Mine/c.md", "Hers/c.md"),
+        ("Mine/a.md", "Hers/c.md", "Hers/c.md"),
     ):
-        path = target if source.startswith("Mine") else source
-        said = await refused(
-            daemon_rig, "POST", f"/api/notes/{source}/move", json={"to": target}, headers=key
-        )
+        sent = {"json": {"to": target}, "headers": key}
+        said = await refused(daemon_rig, "POST", f"/api/notes/{source}/move", **sent)
         assert said == (404, f"{path} is not in the vault")
-    status, reported = await call(
-        daemon_rig, "POST", "/api/notes/Mine/a.md/move", json={"to": "Mine/z.md"}, headers=key
-    )
-    assert (status, [one["path"] for one in reported["rewritten"]], reported["left"]) == (
-        200,
-        ["Mine/b.md"],
-        0,
-    )
-    await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
+    sent = {"json": {"to": "Mine/z.md"}, "headers": key}
+    moved = await expect(daemon_rig, 200, "POST", "/api/notes/Mine/a.md/move", **sent)
+    assert ([one["path"] for one in moved["rewritten"]], moved["left"]) == (["Mine/b.md"], 0)
+    await daemon_rig.indexed()
     left = await get(daemon_rig, "/api/links/unresolved")
     assert [one["source"] for one in left["links"]] == ["Hers/c.md", "Hers/c.md"]
-
     assert (vault / "Hers/c.md").read_text() == "[[a]] [[Mine/a]]"
 
 
@@ -152,6 +139,7 @@ async def test_links_in_suggestions_modules_and_settings_are_left_as_they_are(
         save(vault / name, "- [ ] approve [[a]] and [it](../a.md)\n")
     save(vault / "a.md", "x\n")
     save(vault / "b.md", "[[a]]\n")
+    await daemon_rig.settled()
     await daemon_rig.indexed(5)
     reported = await post(daemon_rig, MOVE, {"to": "c/new.md"})
 
@@ -171,12 +159,12 @@ async def test_what_a_key_does_not_see_decides_nothing_of_its_links(
     theirs = {"Mine/sub/b.md": "# B\n", "Mine/sub/a.md": "[[b]] [[new]] [[sub/b]]\n"}
     for path, text in (theirs | hidden).items():
         save(vault / path, text)
+    await daemon_rig.settled()
     await daemon_rig.indexed(len(theirs | hidden))
     key = {"headers": key_of(daemon_rig, "vault:read,write", paths=["Mine/**"])}
-    _status, linked = await call(daemon_rig, "GET", "/api/notes/Mine/sub/b.md/backlinks", **key)
-    _status, moved = await call(
-        daemon_rig, "POST", "/api/notes/Mine/sub/b.md/move", json={"to": "Mine/sub/new.md"}, **key
-    )
+    where, to = "/api/notes/Mine/sub/b.md", {"to": "Mine/sub/new.md"}
+    linked = await expect(daemon_rig, 200, "GET", f"{where}/backlinks", **key)
+    moved = await expect(daemon_rig, 200, "POST", f"{where}/move", json=to, **key)
 
     assert [one["text"] for one in linked["backlinks"]] == ["b", "sub/b"]
     assert ([one["path"] for one in moved["rewritten"]], moved["left"]) == (["Mine/sub/a.md"], 0)
@@ -190,10 +178,11 @@ async def test_what_a_move_would_do_to_links_is_shown_first_and_then_happens(
     save(vault / "A/Old.md", "# Old\n[o](other.md)\n")
     save(vault / "A/other.md", "first\r\nsee [[Old|that]] and more\r\n")
     save(vault / "Secret/s.md", "[[Old]]\n")
+    await daemon_rig.settled()
     await daemon_rig.indexed(3)
     path, body = "/api/notes/A/Old.md/move-plan", {"to": "B/New.md"}
-    reported = await post(daemon_rig, path, body)
-    lines = [(one["path"], one["line"], one["was"], one["becomes"]) for one in reported["links"]]
+    links = (await post(daemon_rig, path, body))["links"]
+    lines = [(one["path"], one["line"], one["was"], one["becomes"]) for one in links]
     assert lines == [
         ("A/Old.md", 2, "[o](other.md)", "[o](../A/other.md)"),
         ("A/other.md", 2, "see [[Old|that]] and more", "see [[New|that]] and more"),
@@ -201,13 +190,11 @@ async def test_what_a_move_would_do_to_links_is_shown_first_and_then_happens(
     ]
     assert (vault / "A/Old.md").exists()
     narrow = key_of(daemon_rig, "vault:read", paths=["A/**", "B/**"])
-    status, less = await call(daemon_rig, "POST", path, headers=narrow, json=body)
-    assert status == 200
+    less = await expect(daemon_rig, 200, "POST", path, headers=narrow, json=body)
     assert {one["path"] for one in less["links"]} == {"A/Old.md", "A/other.md"}
     taken = await refused(daemon_rig, "POST", path, json={"to": "A/other.md"})
     assert taken == (409, "A/other.md is there already")
-    gone = "/api/notes/none.md/move-plan"
-    await expect(daemon_rig, 404, "POST", gone, json=body)
+    await expect(daemon_rig, 404, "POST", "/api/notes/none.md/move-plan", json=body)
     await post(daemon_rig, "/api/notes/A/Old.md/move", body)
     for name, number, _, becomes in lines:
         now = vault / ("B/New.md" if name == "A/Old.md" else name)

@@ -5,7 +5,7 @@ act as a tick.
 from __future__ import annotations
 
 from parachuted.suggestions import Proposal
-from tests.api.calls import call, error, expect, get, key_of, post, refused
+from tests.api.calls import error, expect, get, key_of, post
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
 
@@ -39,19 +39,11 @@ async def test_an_approval_does_it_once_and_an_undo_takes_it_back(live: Live, va
     save(vault / "a.md", "one\n")
     async with live() as daemon_rig:
         made = await propose(daemon_rig, "a.md", {"text": "two\n"})
-        done = await post(daemon_rig, f"/api/suggestions/{made.id}/approve")
-        assert (done["status"], done["resolved_by"], (vault / "a.md").read_text()) == (
-            "approved",
-            "user",
-            "two\n",
-        )
-        await expect(
-            daemon_rig,
-            422,
-            "POST",
-            f"/api/suggestions/{made.id}/approve",
-            says="was approved already",
-        )
+        approve = f"/api/suggestions/{made.id}/approve"
+        done = await post(daemon_rig, approve)
+        assert done == done | {"status": "approved", "resolved_by": "user"}
+        assert (vault / "a.md").read_text() == "two\n"
+        await expect(daemon_rig, 422, "POST", approve, says="was approved already")
         await post(daemon_rig, f"/api/runs/{done['applied_run']}/undo")
         assert (vault / "a.md").read_text() == "one\n"
         await daemon_rig.daemon.approvals.quiet()
@@ -74,88 +66,59 @@ async def test_a_file_that_is_there_by_then_is_not_put_back_over_what_a_person_w
 async def test_it_can_be_rejected_with_a_reason_or_done_otherwise(live: Live, vault):
     save(vault / "a.md", "one\n")
     async with live() as daemon_rig:
-        first, second = (
-            await propose(daemon_rig, "a.md", {"text": "two\n"}),
-            await propose(daemon_rig, "a.md", {"text": "three\n"}),
-        )
+        first = await propose(daemon_rig, "a.md", {"text": "two\n"})
+        second = await propose(daemon_rig, "a.md", {"text": "three\n"})
         done = await post(daemon_rig, f"/api/suggestions/{first.id}/reject", {"reason": "no"})
-        changed = await post(
-            daemon_rig, f"/api/suggestions/{second.id}/modify", {"payload": {"text": "four\n"}}
-        )
-        status, _ = await refused(
-            daemon_rig,
-            "POST",
-            f"/api/suggestions/{second.id}/modify",
-            json={"payload": {"text": "five\n"}},
-        )
+        modify, body = f"/api/suggestions/{second.id}/modify", {"payload": {"text": "four\n"}}
+        changed = await post(daemon_rig, modify, body)
+        await expect(daemon_rig, 422, "POST", modify, json={"payload": {"text": "five\n"}})
         acceptance = (await get(daemon_rig, "/api/suggestions"))["acceptance"]
     assert (done["status"], done["outcome"]) == ("rejected", "no")
-    assert (changed["status"], changed["modifications"], (vault / "a.md").read_text()) == (
-        "modified",
-        {"text": "four\n"},
-        "four\n",
-    )
-    assert status == 422
-    assert acceptance == [
-        {
-            "agent": "reflector",
-            "action": "update",
-            "approved": 0,
-            "modified": 1,
-            "rejected": 1,
-            "rate": 0.25,
-        }
-    ]
+    assert (changed["status"], changed["modifications"]) == ("modified", {"text": "four\n"})
+    assert (vault / "a.md").read_text() == "four\n"
+    counts = {"approved": 0, "modified": 1, "rejected": 1, "rate": 0.25}
+    assert acceptance == [{"agent": "reflector", "action": "update", **counts}]
 
 
 async def test_who_may_not_write_the_file_cannot_have_it_written_by_an_approval(live: Live, vault):
     save(vault / "a.md", "one\n")
     async with live() as daemon_rig:
         made = await propose(daemon_rig, "a.md", {"text": "two\n"})
-        key = key_of(daemon_rig, "curator:read,write", "vault:read")
-        await expect(daemon_rig, 403, "POST", f"/api/suggestions/{made.id}/approve", headers=key)
-        _, answer = await call(daemon_rig, "POST", "/api/suggestions/approve-all", headers=key)
+        key = {"headers": key_of(daemon_rig, "curator:read,write", "vault:read")}
+        await expect(daemon_rig, 403, "POST", f"/api/suggestions/{made.id}/approve", **key)
+        answer = await expect(daemon_rig, 200, "POST", "/api/suggestions/approve-all", **key)
         assert list(answer["failed"]) == [made.id]
-        status, _ = await call(
-            daemon_rig, "POST", f"/api/suggestions/{made.id}/reject", headers=key
-        )
-    assert (status, (vault / "a.md").read_text()) == (200, "one\n")
+        await expect(daemon_rig, 200, "POST", f"/api/suggestions/{made.id}/reject", **key)
+    assert (vault / "a.md").read_text() == "one\n"
 
 
 async def test_a_key_cannot_tick_by_writing_the_file_and_an_admin_of_all_can(live: Live, vault):
     save(vault / "a.md", "one\n")
     async with live() as daemon_rig:
+        suggestions = daemon_rig.daemon.vault.suggestions
         made = await propose(daemon_rig, "a.md", {"text": "two\n"})
-        path = daemon_rig.daemon.vault.suggestions.record(made.id).file
+        path = suggestions.record(made.id).file
         ticked = (vault / path).read_text().replace("- [ ] approve", "- [x] approve")
+        written = {"json": {"path": path, "content": ticked}}
         for key in (
             key_of(daemon_rig, "vault:read,write"),
             key_of(daemon_rig, "vault:read,write,admin", paths=["Suggestions/**"]),
         ):
             for method, place, body in (
-                ("PUT", "/api/write", {"json": {"path": path, "content": ticked}}),
+                ("PUT", "/api/write", written),
                 ("PUT", f"/api/files/{path}", {"data": ticked.encode()}),
                 ("PUT", f"/api/notes/{path}", {"data": ticked.encode()}),
                 ("PATCH", f"/api/notes/{path}", {"json": {"section": "x", "content": "y"}}),
                 ("DELETE", f"/api/notes/{path}", {}),
             ):
-                assert await error(daemon_rig, method, place, headers=key, **body) in {
-                    403,
-                    422,
-                }, (method, place)
-        assert daemon_rig.daemon.vault.suggestions.get(made.id).is_pending
-        status, _ = await call(
-            daemon_rig,
-            "PUT",
-            "/api/write",
-            json={"path": path, "content": ticked},
-            headers=key_of(daemon_rig, "vault:read,write,admin"),
-        )
-        await daemon_rig.until(
-            lambda: not daemon_rig.daemon.vault.suggestions.get(made.id).is_pending
-        )
+                status = await error(daemon_rig, method, place, headers=key, **body)
+                assert status in {403, 422}, (method, place)
+        assert suggestions.get(made.id).is_pending
+        admin = key_of(daemon_rig, "vault:read,write,admin")
+        await expect(daemon_rig, 200, "PUT", "/api/write", **written, headers=admin)
+        await daemon_rig.until(lambda: not suggestions.get(made.id).is_pending)
         await daemon_rig.daemon.approvals.quiet()
-    assert (status, (vault / "a.md").read_text()) == (200, "two\n")
+    assert (vault / "a.md").read_text() == "two\n"
 
 
 async def test_what_was_ticked_while_the_daemon_was_off_is_done_at_its_start(live: Live, vault):
