@@ -1,13 +1,17 @@
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
-from tests.api.calls import call, code, expect, get, post
+import pytest_asyncio
+
+from tests.api.calls import code, expect, get, post
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
+SESSION = "/api/contexts/session/s"
 
-@pytest.fixture
-def tree(vault):
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def tree(vault: Path, daemon_rig: DaemonRig) -> Path:
     """A vault with context files of both names, and one note that is none."""
     save(vault / "AGENTS.md", note("Everything"))
     save(vault / "Areas/home/CLAUDE.md", note("Home"))
@@ -15,6 +19,7 @@ def tree(vault):
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
     save(vault / "Projects/garden/CLAUDE.md", note("Garden"))
     save(vault / "Daily/today.md", note("Today"))
+    await daemon_rig.settled()
     return vault
 
 
@@ -22,22 +27,18 @@ async def test_a_chain_is_what_is_chosen_and_watched_and_lists_parents_without_t
     tree, daemon_rig: DaemonRig
 ):
     answer = await get(daemon_rig, "/api/contexts/chain?folders=Projects")
-    below = await get(daemon_rig, "/api/contexts/chain?folders=Projects/garden")
+    files, fields = answer["files"], ("path", "folder_path", "level", "included")
 
-    assert [
-        (file["path"], file["folder_path"], file["level"], file["included"])
-        for file in answer["files"]
-    ] == [
+    assert [tuple(file[field] for field in fields) for file in files] == [
         ("AGENTS.md", "", "root", False),
         ("Areas/home/CLAUDE.md", "Areas/home", "watched", True),
         ("Projects/AGENTS.md", "Projects", "direct", True),
     ]
-    assert all(file["exists"] is True and type(file["tokens"]) is int for file in answer["files"])
-    assert answer["total_tokens"] == sum(
-        file["tokens"] for file in answer["files"] if file["included"]
-    )
+    assert all(file["exists"] is True and type(file["tokens"]) is int for file in files)
+    assert answer["total_tokens"] == sum(file["tokens"] for file in files if file["included"])
     assert answer["truncated"] is False
-    assert [(file["path"], file["level"]) for file in below["files"] if not file["included"]] == [
+    below = (await get(daemon_rig, "/api/contexts/chain?folders=Projects/garden"))["files"]
+    assert [(file["path"], file["level"]) for file in below if not file["included"]] == [
         ("AGENTS.md", "root"),
         ("Projects/AGENTS.md", "parent"),
     ]
@@ -45,10 +46,10 @@ async def test_a_chain_is_what_is_chosen_and_watched_and_lists_parents_without_t
 
 async def test_names_that_are_no_utf8_do_not_break_the_answer(vault, daemon_rig: DaemonRig):
     save(vault / "b\udcff/AGENTS.md", note("Odd"))
-    assert (await get(daemon_rig, "/api/contexts/folders"))["folders"][0]["path"] == "b\\xff"
-    assert (await get(daemon_rig, "/api/contexts/chain?folders=b%FF"))["files"][0][
-        "path"
-    ] == "b\\xff/AGENTS.md"
+    await daemon_rig.settled()
+    folders = (await get(daemon_rig, "/api/contexts/folders"))["folders"]
+    files = (await get(daemon_rig, "/api/contexts/chain?folders=b%FF"))["files"]
+    assert (folders[0]["path"], files[0]["path"]) == ("b\\xff", "b\\xff/AGENTS.md")
 
 
 async def test_the_listing_follows_the_disk(tree, daemon_rig: DaemonRig):
@@ -59,61 +60,42 @@ async def test_the_listing_follows_the_disk(tree, daemon_rig: DaemonRig):
     save(tree / "Daily/CLAUDE.md", note("Daily"))
     (tree / "AGENTS.md").write_text("x" * 4000)
     await daemon_rig.settled()
-    after = await get(daemon_rig, "/api/contexts/folders")
+    folders = (await get(daemon_rig, "/api/contexts/folders"))["folders"]
 
-    assert [folder["path"] for folder in after["folders"]] == [
-        "",
-        "Areas/home",
-        "Daily",
-        "Projects",
-        "Projects/garden",
-    ]
-    assert after["folders"][0]["tokens"] == 1000
+    paths = [folder["path"] for folder in folders]
+    assert paths == ["", "Areas/home", "Daily", "Projects", "Projects/garden"]
+    assert folders[0]["tokens"] == 1000
 
 
-async def test_a_session_keeps_what_was_chosen_for_it_through_a_restart(live: Live, tree):
-    session = "/api/contexts/session/0b8b0c62-55e4-4b70-9b6a-7b4c5a3a9a10"
+async def test_a_session_keeps_what_was_chosen_for_it_through_a_restart(live: Live, vault):
+    for folder in ("", "Areas/home/", "Projects/garden/"):
+        save(vault / f"{folder}AGENTS.md", note("Here"))
+    session, garden = "/api/contexts/session/0b8b0c62", "Projects/garden"
     async with live() as daemon_rig:
         assert (await get(daemon_rig, session))["folder_paths"] == []
-        await call(
-            daemon_rig,
-            "PUT",
-            session,
-            json={"folder_paths": ["Projects/garden", "", "Projects/garden/"], "unknown": 1},
-        )
-        await post(daemon_rig, f"{session}/add", {"folderPaths": ["Areas/home", "Projects/garden"]})
+        body = {"folder_paths": [garden, "", f"{garden}/"], "unknown": 1}
+        await expect(daemon_rig, 200, "PUT", session, json=body)
+        await post(daemon_rig, f"{session}/add", {"folderPaths": ["Areas/home", garden]})
         await post(daemon_rig, f"{session}/add", {"folder_path": "Chat/contexts/old.md"})
     async with live() as daemon_rig:
-        assert (await get(daemon_rig, session))["folder_paths"] == [
-            "Projects/garden",
-            "",
-            "Areas/home",
-            "Chat/contexts/old.md",
-        ]
-        assert (await get(daemon_rig, session))["missing"] == ["Chat/contexts/old.md"]
-        status, chosen = await call(
-            daemon_rig,
-            "PUT",
-            session.replace("0b8b", "1111"),
-            json={"folder_paths": ["Projects/garden", "Nope"]},
-        )
-        assert (status, chosen["folder_paths"], chosen["missing"]) == (
-            200,
-            ["Projects/garden", "Nope"],
-            ["Nope"],
-        )
-        assert (await post(daemon_rig, f"{session}/remove", {"folder_paths": ["", "Nowhere"]}))[
-            "folder_paths"
-        ] == ["Projects/garden", "Areas/home", "Chat/contexts/old.md"]
-        status, cleared = await call(daemon_rig, "PUT", session, json={"folder_paths": []})
-        assert (status, cleared["folder_paths"]) == (200, [])
+        chosen = await get(daemon_rig, session)
+        assert chosen["folder_paths"] == [garden, "", "Areas/home", "Chat/contexts/old.md"]
+        assert chosen["missing"] == ["Chat/contexts/old.md"]
+        body = {"folder_paths": [garden, "Nope"]}
+        chosen = await expect(daemon_rig, 200, "PUT", f"{session}1", json=body)
+        assert (chosen["folder_paths"], chosen["missing"]) == ([garden, "Nope"], ["Nope"])
+        left = await post(daemon_rig, f"{session}/remove", {"folder_paths": ["", "Nowhere"]})
+        assert left["folder_paths"] == [garden, "Areas/home", "Chat/contexts/old.md"]
+        cleared = await expect(daemon_rig, 200, "PUT", session, json={"folder_paths": []})
+        assert cleared["folder_paths"] == []
 
 
 async def test_what_is_not_a_list_of_folders_is_refused_and_changes_nothing(
-    tree, daemon_rig: DaemonRig
+    daemon_rig: DaemonRig,
 ):
-    await call(daemon_rig, "PUT", "/api/contexts/session/s", json={"folder_paths": ["Projects"]})
-    bodies = [
+    hundred = [str(number) for number in range(100)]
+    await expect(daemon_rig, 200, "PUT", SESSION, json={"folder_paths": hundred})
+    for body in (
         {},
         {"folder_paths": None},
         {"folder_paths": "a"},
@@ -122,30 +104,17 @@ async def test_what_is_not_a_list_of_folders_is_refused_and_changes_nothing(
         {"folder_paths": ["/etc"]},
         {"folder_paths": ["a", "~"]},
         {"folder_paths": ["a" * 5000]},
-        {"folder_paths": [str(number) for number in range(101)]},
-    ]
-    for body in bodies:
-        await expect(daemon_rig, 400, "PUT", "/api/contexts/session/s", json=body)
-    assert (await get(daemon_rig, "/api/contexts/session/s"))["folder_paths"] == ["Projects"]
-
-
-async def test_more_than_a_hundred_are_refused_however_they_come(tree, daemon_rig: DaemonRig):
-    await call(
-        daemon_rig,
-        "PUT",
-        "/api/contexts/session/s",
-        json={"folder_paths": [str(number) for number in range(100)]},
-    )
-    await expect(
-        daemon_rig, 400, "POST", "/api/contexts/session/s/add", json={"folder_path": "more"}
-    )
-    names = ",".join(str(number) for number in range(101))
+        {"folder_paths": [*hundred, "more"]},
+    ):
+        await expect(daemon_rig, 400, "PUT", SESSION, json=body)
+    await expect(daemon_rig, 400, "POST", f"{SESSION}/add", json={"folder_path": "more"})
+    names = ",".join([*hundred, "more"])
     await expect(daemon_rig, 400, "GET", f"/api/contexts/chain?folders={names}")
+    assert (await get(daemon_rig, SESSION))["folder_paths"] == hundred
 
 
 async def test_what_is_not_an_id_of_a_session_is_refused(daemon_rig: DaemonRig):
     for session in ["x" * 201, "a%00b", "a%0ab", "%20", "a%1bb", "%E2%80%AE"]:
+        path, body = f"/api/contexts/session/{session}", {"folder_paths": []}
         for method in ("GET", "PUT"):
-            assert await code(
-                daemon_rig, method, f"/api/contexts/session/{session}", json={"folder_paths": []}
-            ) in {400, 403}
+            assert await code(daemon_rig, method, path, json=body) in {400, 403}

@@ -1,21 +1,23 @@
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
-from tests.api.calls import call, expect, get, key_of
+import pytest_asyncio
+
+from tests.api.calls import expect, get, key_of
 from tests.stories.daemon_rig import DaemonRig, save
 
+ONE = "---\nstatus: open\nn: 5\ntags: [x/y]\n---\n# One\n[[two]] [[nowhere]]\n"
 
-@pytest.fixture
-def store(vault):
-    save(
-        vault / "A/one.md",
-        "---\nstatus: open\nn: 5\ntags: [x/y]\n---\n# One\n[[two]] [[nowhere]]\n",
-    )
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def store(vault: Path, daemon_rig: DaemonRig) -> None:
+    save(vault / "A/one.md", ONE)
     save(vault / "A/two.md", "---\nstatus: done\nn: 10\na:eq: odd\n---\n# Two\n[[nothing]]\n")
     save(vault / "B/three.md", "# Three\n[[two]]\n")
     save(vault / ".hidden/four.md", "# Four\n[[two]]\n")
-    return vault
+    await daemon_rig.settled()
+    await daemon_rig.indexed(3)
 
 
 async def paths(daemon_rig: DaemonRig, query: str) -> list[str]:
@@ -23,7 +25,6 @@ async def paths(daemon_rig: DaemonRig, query: str) -> list[str]:
 
 
 async def test_notes_are_found_by_what_their_frontmatter_says(store, daemon_rig: DaemonRig):
-    await daemon_rig.indexed(3)
     for query, expected in {
         "": ["A/one.md", "A/two.md", "B/three.md"],
         "where=status:eq:open": ["A/one.md"],
@@ -41,82 +42,47 @@ async def test_notes_are_found_by_what_their_frontmatter_says(store, daemon_rig:
         assert await paths(daemon_rig, query) == expected, query
     reported = (await get(daemon_rig, "/api/notes?where=status:eq:open"))["notes"][0]
 
-    assert (
-        reported["title"],
-        reported["tags"],
-        reported["frontmatter"]["status"],
-        reported["size"],
-    ) == ("One", ["x/y"], "open", len((store / "A/one.md").read_text()))
-
-
-async def test_pages_follow_each_other_without_a_gap(store, daemon_rig: DaemonRig):
-    await daemon_rig.indexed(3)
+    assert reported == reported | {"title": "One", "tags": ["x/y"], "size": len(ONE)}
+    assert reported["frontmatter"]["status"] == "open"
     found, cursor = [], ""
     while cursor is not None:
-        page = await get(
-            daemon_rig, f"/api/notes?limit=1&sort=-title{cursor and f'&cursor={cursor}'}"
-        )
+        more = cursor and f"&cursor={cursor}"
+        page = await get(daemon_rig, f"/api/notes?limit=1&sort=-title{more}")
         found += [one["path"] for one in page["notes"]]
         cursor = page["next"]
-
     assert found == ["A/two.md", "B/three.md", "A/one.md"]
 
 
-async def test_a_query_that_means_nothing_is_refused(store, daemon_rig: DaemonRig):
-    await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
-    queries = [
-        "where=status",
-        "where=status:is:open",
-        "where=:eq:open",
-        "where=a:exists:maybe",
-        "limit=0",
-        "limit=1001",
-        "cursor=x",
-        "folder=../x",
-        "no=1",
-        "sort=path&sort=title",
-        "sort=modifed",
-        "sort=-nobody",
-        "&".join(["where=a:eq:b"] * 21),
-    ]
-    for query in queries:
+async def test_a_query_that_means_nothing_is_refused(daemon_rig: DaemonRig):
+    for query in (
+        *("where=status", "where=status:is:open", "where=:eq:open", "where=a:exists:maybe"),
+        *("limit=0", "limit=1001", "cursor=x", "folder=../x", "no=1", "sort=path&sort=title"),
+        *("sort=modifed", "sort=-nobody", "&".join(["where=a:eq:b"] * 21)),
+    ):
         await expect(daemon_rig, 400, "GET", f"/api/notes?{query}")
 
 
 async def test_a_key_lists_its_paths_alone(store, daemon_rig: DaemonRig):
-    await daemon_rig.indexed(3)
-    key = key_of(daemon_rig, "vault:read", paths=["A/**"])
-    _, reported = await call(daemon_rig, "GET", "/api/notes", headers=key)
-    assert [one["path"] for one in reported["notes"]] == ["A/one.md", "A/two.md"]
-    _, reported = await call(daemon_rig, "GET", "/api/notes/A/two.md/backlinks", headers=key)
-    assert ([one["source"] for one in reported["backlinks"]], reported["count"]) == (
-        ["A/one.md"],
-        1,
-    )
-    await expect(daemon_rig, 404, "GET", "/api/notes/B/three.md/backlinks", headers=key)
-    _, reported = await call(
-        daemon_rig,
-        "GET",
-        "/api/links/unresolved",
-        headers=key_of(daemon_rig, "vault:read", paths=["B/**"]),
-    )
-    assert [one["source"] for one in reported["links"]] == [
-        "B/three.md"
-    ]  # what it leads to does not exist for that key
+    in_a, in_b = (key_of(daemon_rig, "vault:read", paths=[path]) for path in ("A/**", "B/**"))
+
+    async def listed(path: str, key: dict[str, str]) -> dict:
+        return await expect(daemon_rig, 200, "GET", path, headers=key)
+
+    notes = (await listed("/api/notes", in_a))["notes"]
+    assert [one["path"] for one in notes] == ["A/one.md", "A/two.md"]
+    links = await listed("/api/notes/A/two.md/backlinks", in_a)
+    assert ([one["source"] for one in links["backlinks"]], links["count"]) == (["A/one.md"], 1)
+    await expect(daemon_rig, 404, "GET", "/api/notes/B/three.md/backlinks", headers=in_a)
+    links = (await listed("/api/links/unresolved", in_b))["links"]
+    assert [one["source"] for one in links] == ["B/three.md"]  # where it leads to is not for B
 
 
 async def test_links_to_a_note_and_to_nothing_are_reported(store, daemon_rig: DaemonRig):
-    await daemon_rig.indexed(3)
     reported = await get(daemon_rig, "/api/notes/A/two.md/backlinks")
+    link = {"target": "A/two.md", "text": "two", "kind": "wiki"}
     assert reported["backlinks"] == [
-        {"source": "A/one.md", "target": "A/two.md", "text": "two", "kind": "wiki", "line": 7},
-        {
-            "source": "B/three.md",
-            "target": "A/two.md",
-            "text": "two",
-            "kind": "wiki",
-            "line": 2,
-        },
+        {"source": "A/one.md", **link, "line": 7},
+        {"source": "B/three.md", **link, "line": 2},
     ]
     first = await get(daemon_rig, "/api/links/unresolved?limit=1")
     rest = await get(daemon_rig, f"/api/links/unresolved?cursor={first['next']}")
@@ -128,23 +94,22 @@ async def test_links_to_a_note_and_to_nothing_are_reported(store, daemon_rig: Da
 async def test_a_link_by_title_or_alias_leads_to_the_one_note_of_that_name(
     vault, daemon_rig: DaemonRig
 ):
-    save(vault / "Brain/entities/people/kim-lee.md", "---\naliases: [Kimmy]\n---\n# Kim Lee\n")
+    kim = "Brain/entities/people/kim-lee.md"
+    save(vault / kim, "---\naliases: [Kimmy]\n---\n# Kim Lee\n")
     save(vault / "Work/kim.md", "# Kim Lee-Park\n")
     save(vault / "Private/kimmy.md", "# Kimmy\n")
+    await daemon_rig.settled()
     await daemon_rig.indexed(3)
 
     async def target(name: str, headers: dict[str, str] | None = None) -> str | None:
         path = f"/api/links/target?target={name}"
-        status, answer = await call(daemon_rig, "GET", path, headers=headers or {})
-        assert status == 200, answer
-        return answer["path"]
+        return (await expect(daemon_rig, 200, "GET", path, headers=headers or {}))["path"]
 
-    kim = "Brain/entities/people/kim-lee.md"
     assert await target("Kim%20Lee") == await target("kim%20lee") == kim
     assert await target("Kimmy") == "Private/kimmy.md"  # a file's own name comes first
-    narrow = key_of(daemon_rig, "vault:read", paths=["Brain/**"])
-    assert await target("Kimmy", narrow) == kim
+    assert await target("Kimmy", key_of(daemon_rig, "vault:read", paths=["Brain/**"])) == kim
     assert await target("Nobody") is None
     save(vault / "Work/kim-lee-2.md", "# Kim Lee\n")
+    await daemon_rig.settled()
     await daemon_rig.indexed(4)
     assert await target("Kim%20Lee") is None

@@ -34,21 +34,19 @@ async def test_only_an_admin_writes_a_module(vault, daemon_rig: DaemonRig):
     save(vault / "Modules/m/README.md", "words\n")
     (vault / "way").symlink_to("Modules")
     writer, admin = (
-        key_of(daemon_rig, "vault:read,write"),
-        key_of(daemon_rig, "vault:read,write,admin"),
+        {"headers": key_of(daemon_rig, words)}
+        for words in ("vault:read,write", "vault:read,write,admin")
     )
     for path in ("Modules/m/module.py", "way/m/module.py", "Modules/new.py"):
         body = {"path": path, "content": "theirs\n"}
-        await expect(daemon_rig, 403, "PUT", "/api/write", json=body, headers=writer)
-        where = f"/api/files/{path}"
-        await expect(daemon_rig, 403, "PUT", where, data=b"theirs", headers=writer)
+        await expect(daemon_rig, 403, "PUT", "/api/write", json=body, **writer)
+        await expect(daemon_rig, 403, "PUT", f"/api/files/{path}", data=b"theirs", **writer)
     for method in ("PUT", "DELETE"):
         where = "/api/notes/Modules/m/README.md"
-        await expect(daemon_rig, 403, method, where, data=b"theirs", headers=writer)
+        await expect(daemon_rig, 403, method, where, data=b"theirs", **writer)
     assert (vault / "Modules/m/module.py").read_text() == "code\n"
     body = {"path": "Modules/m/module.py", "content": "ours\n"}
-    await expect(daemon_rig, 200, "PUT", "/api/write", json=body, headers=admin)
-
+    await expect(daemon_rig, 200, "PUT", "/api/write", json=body, **admin)
     assert (vault / "Modules/m/README.md").read_text() == "words\n"
 
 
@@ -65,43 +63,25 @@ async def test_no_door_writes_a_programs_folder_however_a_lenient_disk_spells_it
     and the one of suggestions.
     """
     save(vault / "a.md", "mine\n")
-    folders = [
-        spelled.format(name) for spelled in SPELLINGS for name in ("Modules", "suggestions")
-    ] + ["\u200b.claude", "SUGGES~1", "GIT~1"]
+    names = ("Modules", "suggestions")
+    folders = [spelled.format(name) for spelled in SPELLINGS for name in names]
     writer = key_of(daemon_rig, "vault:read,write")
-    for folder in folders:
-        path = f"{folder}/x.md"
-        place = quote(path)
+    for folder in (*folders, "\u200b.claude", "SUGGES~1", "GIT~1"):
+        path, place = f"{folder}/x.md", quote(f"{folder}/x.md")
+        written = {"path": path, "content": "x"}
         answers = [
-            await call(
-                daemon_rig, "PUT", "/api/write", json={"path": path, "content": "x"}, headers=writer
-            ),
-            await call(daemon_rig, "PUT", f"/api/files/{place}", data=b"x", headers=writer),
-            await call(
-                daemon_rig, "PUT", f"/api/notes/{place}", json={"content": "x"}, headers=writer
-            ),
-            await call(
-                daemon_rig, "POST", "/api/notes/a.md/move", json={"to": path}, headers=writer
-            ),
-            await call(
-                daemon_rig,
-                "POST",
-                "/api/suggestions",
-                json={"action": "create", "path": path, "content": "x"},
-                headers=writer,
-            ),
-            await call(
-                daemon_rig,
-                "POST",
-                "/api/sync/push",
-                json={"files": [{"path": path, "content": "x"}]},
-                headers=writer,
-            ),
+            await call(daemon_rig, method, where, headers=writer, **sent)
+            for method, where, sent in (
+                ("PUT", "/api/write", {"json": written}),
+                ("PUT", f"/api/files/{place}", {"data": b"x"}),
+                ("PUT", f"/api/notes/{place}", {"json": {"content": "x"}}),
+                ("POST", "/api/notes/a.md/move", {"json": {"to": path}}),
+                ("POST", "/api/suggestions", {"json": {"action": "create", **written}}),
+                ("POST", "/api/sync/push", {"json": {"files": [written]}}),
+            )
         ]
         assert not (vault / folder).exists(), (folder, answers)
-        assert [status for status, _ in answers if status < 300] in ([], [200]), (
-            folder,
-            answers,
-        )  # a push says it of each file
+        done = [status for status, _ in answers if status < 300]
+        assert done in ([], [200]), (folder, answers)  # a push says it of each file
 
     assert sorted(one.name for one in vault.iterdir() if not one.name.startswith(".")) == ["a.md"]
