@@ -4,26 +4,30 @@ import sqlite3
 
 from parachuted.errors import StorageFailedError
 from tests.api.calls import get
-from tests.modules.small_modules import write_module
+from tests.api.routes.test_module_settings import approved
 from tests.stories.daemon_rig import DaemonRig, note, save
 
 
 async def test_the_doctor_names_each_note_that_cannot_be_read_and_why(vault, daemon_rig: DaemonRig):
-    (vault / "broken.md").write_bytes(b"---\na: [1\n---\n# Broken\n")
-    (vault / "latin.md").write_bytes(b"# \xe9t\xe9\n")
-    (vault / "watch.md").write_bytes(b"---\nwatch:\n  - '../../etc/*'\n---\n# W\n")
-    (vault / "both.md").write_bytes(b"---\nwatch: [1\n---\n# Both\n")
+    odd = {
+        "both.md": b"---\nwatch: [1\n---\n# Both\n",
+        "broken.md": b"---\na: [1\n---\n# Broken\n",
+        "latin.md": b"# \xe9t\xe9\n",
+        "watch.md": b"---\nwatch:\n  - '../../etc/*'\n---\n# W\n",
+    }
+    for name, data in odd.items():
+        (vault / name).write_bytes(data)
     save(vault / "fine.md", note("Fine"))
+    await daemon_rig.settled()
     answer = await get(daemon_rig, "/api/doctor")
 
-    odd = ["both.md", "broken.md", "latin.md", "watch.md"]
-    assert {
-        (one["path"], one["is_problem"], bool(one["advice"])) for one in answer["findings"]
-    } == {(name, False, True) for name in odd}
-    assert sorted(note["path"] for note in answer["notes"]) == odd
-    assert all(
-        set(note) == {"path", "code", "message"} and note["message"] for note in answer["notes"]
-    )
+    findings = [(one["path"], one["is_problem"]) for one in answer["findings"]]
+    assert {*findings} == {(name, False) for name in odd}
+    assert all(one["advice"] for one in answer["findings"])
+    assert sorted(note["path"] for note in answer["notes"]) == [*odd]
+    for one in answer["notes"]:
+        assert set(one) == {"path", "code", "message"}
+        assert one["message"]
 
 
 async def test_each_problem_comes_with_what_to_do_and_what_the_api_can_do_about_it(
@@ -41,18 +45,16 @@ async def test_each_problem_comes_with_what_to_do_and_what_the_api_can_do_about_
 
 async def test_the_doctor_shows_the_state_of_every_database(vault, daemon_rig: DaemonRig):
     save(vault / "Kitchen/a.md", "beans")
-    await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
+    await daemon_rig.settled()
+    await daemon_rig.indexed(1)
     answer = (await get(daemon_rig, "/api/doctor"))["databases"]
 
     files = {one["file"]: one for one in answer["files"]}
     assert answer["sqlite"] == sqlite3.sqlite_version
-    assert {name: files[name]["version"] for name in ("history.db", "seen.db", "search.db")} == {
-        "history.db": 3,
-        "seen.db": 1,
-        "search.db": 6,
-    }
+    for name, version in {"history.db": 3, "seen.db": 1, "search.db": 6}.items():
+        assert files[name]["version"] == version
+        assert files[name]["size"] > 0
     assert all(file["problem"] is None for file in files.values())
-    assert all(files[name]["size"] > 0 for name in ("history.db", "seen.db", "search.db"))
 
 
 async def test_the_doctor_answers_while_there_is_no_search_index(
@@ -80,17 +82,9 @@ async def doctor(self):
 async def test_the_doctor_asks_each_module(vault, daemon_rig: DaemonRig):
     save(vault / "Kitchen/a.md", "beans")
     save(vault / "Work/b.md", "plans")
-    write_module(vault / "Modules" / "garden", DOCTOR, name="garden")
-    trust = daemon_rig.daemon.modules.trust
-    trust.approve("garden", trust.consent("garden").digest, trust="trusted")
-    await daemon_rig.daemon.modules.manager.sync()
-    answer = (await get(daemon_rig, "/api/doctor"))["modules"]
+    await approved(daemon_rig, "garden", DOCTOR)
+    first, *others = (await get(daemon_rig, "/api/doctor"))["modules"]
 
-    first = {
-        "module": "garden",
-        "problem": "two files have one id",
-        "advice": "change one",
-        "path": "Kitchen/a.md",
-        "line": 1,
-    }
-    assert (answer[0], len(answer)) == (first, 3)
+    found = {"module": "garden", "problem": "two files have one id", "advice": "change one"}
+    assert first == {**found, "path": "Kitchen/a.md", "line": 1}
+    assert len(others) == 2

@@ -20,43 +20,32 @@ from tests.stories.daemon_rig import DaemonRig, Live, save
 async def test_a_question_of_an_agent_is_answered_and_its_run_goes_on(
     live: Live, vault, answer, read, asked
 ):
-    save(vault / "Projects/garden.md", "# Garden\n\nbeans\n")
-    steps = [
-        use("read_note", path="Projects/garden.md"),
-        use("read_note", path="Projects/garden.md"),
-        say("So."),
-    ]
+    path = "Projects/garden.md"
+    save(vault / path, "# Garden\n\nbeans\n")
+    steps = [use("read_note", path=path), use("read_note", path=path), say("So.")]
     async with live(ScriptedBackend(steps)) as daemon_rig:
         async with asyncio.TaskGroup() as group:
-            ran = group.create_task(
-                post(daemon_rig, "/api/maintenance", {"prompt": "What is in the garden?"})
-            )
-            for number in range(asked):
+            prompt = {"prompt": "What is in the garden?"}
+            ran = group.create_task(post(daemon_rig, "/api/maintenance", prompt))
+            for number in range(1, asked + 1):
                 await daemon_rig.until(
-                    lambda number=number: len(daemon_rig.reported("permission.requested")) > number
+                    lambda most=number: len(daemon_rig.reported("permission.requested")) == most
                 )
                 (question,) = (await get(daemon_rig, "/api/permissions"))["permissions"]
-                assert (question["agent"], question["kind"], question["what"]) == (
-                    "maintenance",
-                    "read",
-                    "Projects/garden.md",
-                )
-                assert (
-                    await post(daemon_rig, f"/api/permissions/{question['id']}", {"answer": answer})
-                )["id"] == question["id"]
+                of = {"agent": "maintenance", "kind": "read", "what": path}
+                assert question == question | of
+                place = f"/api/permissions/{question['id']}"
+                assert (await post(daemon_rig, place, {"answer": answer}))["id"] == question["id"]
         steps_told = [step for step in ran.result()["steps"] if step["called"]]
         assert [step["error"] for step in steps_told] == read
         assert len(daemon_rig.reported("permission.requested")) == asked
-        assert [one["answer"] for one in daemon_rig.reported("permission.answered")] == [
-            answer
-        ] * asked
+        answers = [one["answer"] for one in daemon_rig.reported("permission.answered")]
+        assert answers == [answer] * asked
+        never = [f"maintenance read {path}"] if answer == "never" else []
         left = await get(daemon_rig, "/api/permissions")
-        assert left == {
-            "permissions": [],
-            "never": ["maintenance read Projects/garden.md"] if answer == "never" else [],
-        }
+        assert left == {"permissions": [], "never": never}
         forgotten = await post(daemon_rig, "/api/permissions/forget", {"agent": "maintenance"})
-        assert forgotten == {"forgotten": len(left["never"])}
+        assert forgotten == {"forgotten": len(never)}
 
 
 async def test_what_is_no_question_and_no_answer_is_refused(daemon_rig: DaemonRig):

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.api.calls import get, post
 from tests.stories.daemon_rig import Live, note, save
 
@@ -29,34 +27,36 @@ async def test_a_pattern_that_matches_nothing_is_reported_by_watches_doctor_and_
         ]
 
 
-@pytest.mark.parametrize(
-    ("watch", "says"),
-    [
-        ("watch: {a: b}", "`watch:` takes texts; one that is a list or a map was ignored"),
-        ("watch: [[Ann]]", "`watch:` takes texts"),
-        ("watch: 5", "`watch:` takes texts; one that is a number"),
-        ("watch:\n  - status: open", "`watch:` takes texts"),
-        ("watch: [", "frontmatter"),
-        ("watch: /etc/*", "The pattern is absolute"),
-    ],
-)
+WRONG = {
+    "map": ("watch: {a: b}", "`watch:` takes texts; one that is a list or a map was ignored"),
+    "list": ("watch: [[Ann]]", "`watch:` takes texts"),
+    "number": ("watch: 5", "`watch:` takes texts; one that is a number"),
+    "pairs": ("watch:\n  - status: open", "`watch:` takes texts"),
+    "open": ("watch: [", "frontmatter"),
+    "absolute": ("watch: /etc/*", "The pattern is absolute"),
+}
+
+
 async def test_a_watch_that_cannot_be_read_is_reported_at_its_saving_and_later(
-    live: Live, vault: Path, watch: str, says: str
+    live: Live, vault: Path
 ):
     async with live() as daemon_rig:
-        save(vault / "W.md", f"---\n{watch}\n---\n# W\n")
-        await daemon_rig.until(lambda: daemon_rig.reported("watch.declared"))
-
-        assert says in daemon_rig.reported("watch.declared")[0]["problems"][0]
+        for name, (watch, _) in WRONG.items():
+            save(vault / f"{name}.md", f"---\n{watch}\n---\n# W\n")
+        await daemon_rig.until(lambda: len(daemon_rig.reported("watch.declared")) >= len(WRONG))
+        declared = {one["watcher"]: one for one in daemon_rig.reported("watch.declared")}
     async with live() as daemon_rig:
         await daemon_rig.settled()
-        (found,) = (await get(daemon_rig, "/api/watches"))["watches"]
-        assert says in found["problems"][0]
-        assert any(
-            says in one["message"] for one in (await get(daemon_rig, "/api/doctor"))["notes"]
-        )
-        save(vault / "W.md", "# W\n")
-        await daemon_rig.until(lambda: daemon_rig.reported("watch.removed"))
+        watches = (await get(daemon_rig, "/api/watches"))["watches"]
+        found = {one["watcher"]: one for one in watches}
+        notes = (await get(daemon_rig, "/api/doctor"))["notes"]
+        for name, (_, says) in WRONG.items():
+            path = f"{name}.md"
+            assert says in declared[path]["problems"][0]
+            assert says in found[path]["problems"][0]
+            assert any(says in one["message"] for one in notes if one["path"] == path)
+            save(vault / path, "# W\n")
+        await daemon_rig.until(lambda: len(daemon_rig.reported("watch.removed")) >= len(WRONG))
         assert (await get(daemon_rig, "/api/watches"))["watches"] == []
 
 
