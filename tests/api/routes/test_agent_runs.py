@@ -2,10 +2,14 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from parachuted.agents.job import Job
 from parachuted.testing import Block, ScriptedBackend, say, use
 from tests.api.calls import expect, key_of, post, refused
 from tests.stories.daemon_rig import Live, note, save
+
+ASK = ("POST", "/api/maintenance")
 
 
 async def test_the_maintenance_agent_is_asked_by_name_and_its_run_is_undone_like_any(
@@ -33,18 +37,10 @@ async def test_the_maintenance_agent_is_asked_by_name_and_its_run_is_undone_like
             daemon_rig.daemon.agents.permissions.answer(str(question["id"]), "never")
         ran = asked.result()
 
-        assert (ran["words"], ran["outcome"], ran["wrote"], ran["cost_usd"]) == (
-            "It is mended.",
-            "changed",
-            ["Daily/today.md"],
-            0.01,
-        )
-        assert [step["error"] for step in ran["steps"] if step["called"]] == [
-            False,
-            False,
-            False,
-            True,
-        ]
+        fields = {"words": "It is mended.", "outcome": "changed", "cost_usd": 0.01}
+        assert ran == ran | fields | {"wrote": ["Daily/today.md"]}
+        errors = [step["error"] for step in ran["steps"] if step["called"]]
+        assert errors == [False, False, False, True]
         assert backend.jobs[0].agent == "maintenance"
         assert not (vault / "Projects").exists()
         assert "out of its reach, since there is no container: a shell" in ran["warning"]
@@ -55,15 +51,12 @@ async def test_the_maintenance_agent_is_asked_by_name_and_its_run_is_undone_like
 
 async def test_an_agent_that_no_one_knows_or_a_wrong_order_is_answered_so(live: Live):
     async with live(ScriptedBackend([say("x")])) as daemon_rig:
-        assert await refused(
-            daemon_rig, "POST", "/api/agents/nobody/run", json={"prompt": "x"}
-        ) == (404, "there is no agent 'nobody'; `parachute agents list` shows them")
-        await expect(daemon_rig, 404, "POST", "/api/agents/bot/responder/run", json={"prompt": "x"})
-        await expect(daemon_rig, 400, "POST", "/api/maintenance", json={"prompt": ""})
-        headers = key_of(daemon_rig, "*:read,write")
-        await expect(
-            daemon_rig, 403, "POST", "/api/maintenance", json={"prompt": "x"}, headers=headers
-        )
+        prompt = {"json": {"prompt": "x"}}
+        answer = await refused(daemon_rig, "POST", "/api/agents/nobody/run", **prompt)
+        assert answer == (404, "there is no agent 'nobody'; `parachute agents list` shows them")
+        await expect(daemon_rig, 404, "POST", "/api/agents/bot/responder/run", **prompt)
+        await expect(daemon_rig, 400, *ASK, json={"prompt": ""})
+        await expect(daemon_rig, 403, *ASK, **prompt, headers=key_of(daemon_rig, "*:read,write"))
 
 
 async def test_stopping_ends_every_agent_within_a_second_and_curators_go_on_when_resumed(
@@ -87,9 +80,7 @@ async def test_stopping_ends_every_agent_within_a_second_and_curators_go_on_when
     async with live(ScriptedBackend(script)) as daemon_rig, asyncio.TaskGroup() as group:
         await daemon_rig.settled()
         save(vault / "a.md", "# A\n\nnews\n")
-        asked = group.create_task(
-            refused(daemon_rig, "POST", "/api/maintenance", json={"prompt": "x"})
-        )
+        asked = group.create_task(refused(daemon_rig, *ASK, json={"prompt": "x"}))
         await daemon_rig.until(lambda: {job.agent for job in hung} == {"curator", "maintenance"})
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -99,9 +90,9 @@ async def test_stopping_ends_every_agent_within_a_second_and_curators_go_on_when
         assert (len(stopped["stopped"]), stopped["paused"]) == (2, True)
         assert await asked == (502, "a person stopped all agents")
         assert daemon_rig.daemon.agents.active_runs.all() == []
-        assert (await refused(daemon_rig, "POST", "/api/maintenance", json={"prompt": "x"}))[
-            1
-        ].endswith("`parachute resume` lets them go on")
+        assert (await refused(daemon_rig, *ASK, json={"prompt": "x"}))[1].endswith(
+            "`parachute resume` lets them go on"
+        )
         await daemon_rig.until(
             lambda: daemon_rig.daemon.loop.queue.all() and not daemon_rig.daemon.agents.worker.busy
         )
@@ -114,7 +105,16 @@ async def test_stopping_ends_every_agent_within_a_second_and_curators_go_on_when
         await daemon_rig.until(lambda: "- seen" in (vault / "W.md").read_text())
 
 
-async def test_a_key_that_is_revoked_ends_what_was_started_with_it(live: Live):
+@pytest.mark.parametrize(
+    ("ends", "says"),
+    [
+        ("the key", "who asked for it may do so no longer"),
+        ("the daemon", "the daemon ended"),
+    ],
+)
+async def test_a_run_ends_with_the_key_that_asked_for_it_and_with_the_daemon(
+    live: Live, ends: str, says: str
+):
     started = asyncio.Event()
 
     async def endless(_job: Job) -> list[Block]:
@@ -124,41 +124,24 @@ async def test_a_key_that_is_revoked_ends_what_was_started_with_it(live: Live):
 
     async with live(ScriptedBackend(endless)) as daemon_rig, asyncio.TaskGroup() as group:
         headers = key_of(daemon_rig, "*:read,write,admin")
-        asked = group.create_task(
-            refused(daemon_rig, "POST", "/api/maintenance", json={"prompt": "x"}, headers=headers)
-        )
+        asked = group.create_task(refused(daemon_rig, *ASK, json={"prompt": "x"}, headers=headers))
         await started.wait()
-        (key,) = daemon_rig.daemon.authenticator.ring.keys
-        await expect(daemon_rig, 200, "DELETE", f"/api/auth/keys/{key.id}")
-        assert await asyncio.wait_for(asked, 30) == (502, "who asked for it may do so no longer")
-
-
-async def test_a_daemon_that_ends_ends_its_agents_and_says_so(live: Live):
-    started = asyncio.Event()
-
-    async def endless(_job: Job) -> list[Block]:
-        started.set()
-        await asyncio.Event().wait()
-        return []
-
-    async with live(ScriptedBackend(endless)) as daemon_rig, asyncio.TaskGroup() as group:
-        asked = group.create_task(
-            refused(daemon_rig, "POST", "/api/maintenance", json={"prompt": "x"})
-        )
-        await started.wait()
-        daemon_rig.daemon.stop()
-        assert await asked == (502, "the daemon ended")
+        if ends == "the key":
+            (key,) = daemon_rig.daemon.authenticator.ring.keys
+            await expect(daemon_rig, 200, "DELETE", f"/api/auth/keys/{key.id}")
+        else:
+            daemon_rig.daemon.stop()
+        assert await asyncio.wait_for(asked, 30) == (502, says)
 
 
 async def test_a_key_that_may_not_write_notes_has_no_agent_write_them(live: Live):
     backend = ScriptedBackend([say("ok")])
     async with live(backend) as daemon_rig:
-        headers = key_of(daemon_rig, "curator:read,write,admin", "vault:read", "system:admin")
-        status, says = await refused(
-            daemon_rig, "POST", "/api/maintenance", json={"prompt": "x"}, headers=headers
+        prompt, scopes = {"json": {"prompt": "x"}}, ("curator:read,write,admin", "system:admin")
+        reader, writer = (
+            key_of(daemon_rig, *scopes, words) for words in ("vault:read", "vault:read,write")
         )
-        assert (status, "does not reach all of the vault" in says, backend.jobs) == (403, True, [])
-        allowed = key_of(daemon_rig, "curator:read,write,admin", "vault:read,write", "system:admin")
-        await expect(
-            daemon_rig, 200, "POST", "/api/maintenance", json={"prompt": "x"}, headers=allowed
-        )
+        says = "does not reach all of the vault"
+        await expect(daemon_rig, 403, *ASK, **prompt, headers=reader, says=says)
+        assert backend.jobs == []
+        await expect(daemon_rig, 200, *ASK, **prompt, headers=writer)

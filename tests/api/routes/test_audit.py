@@ -4,6 +4,8 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from parachuted.audit.chain import EVENT_TYPES
 from parachuted.testing import ScriptedBackend, use
 from tests.api.calls import ELSEWHERE, call, code, expect, get, key_of, post, refused, spoken
@@ -20,6 +22,12 @@ CANARIES = (
 )
 
 
+@pytest.fixture
+def daemon_rig(own_daemon: DaemonRig) -> DaemonRig:
+    """Calls of other tests would be among its lines."""
+    return own_daemon
+
+
 async def audited(daemon_rig: DaemonRig, **wanted: object) -> list[dict]:
     """The newest first, without the calls for them."""
     query = "&".join(f"{name}={value}" for name, value in wanted.items())
@@ -33,16 +41,13 @@ def lines(vault: Path) -> Iterator[dict]:
             yield json.loads(line)
 
 
-async def test_a_call_is_a_line_with_its_route_and_what_became_of_it(live: Live, vault):
+async def test_a_call_is_a_line_with_its_route_and_what_became_of_it(vault, daemon_rig: DaemonRig):
     save(vault / "a.md", note("A"))
-    async with live() as daemon_rig:
-        await get(daemon_rig, "/api/health?detailed=true")
-        await get(daemon_rig, "/api/notes/a.md")
-        await call(
-            daemon_rig, "GET", "/api/runs/r-none", headers={"User-Agent": "Dart/3.5 (dart:io)"}
-        )
-
-        runs, notes, health = await audited(daemon_rig, type="api_call")
+    await get(daemon_rig, "/api/health?detailed=true")
+    await get(daemon_rig, "/api/notes/a.md")
+    dart = {"User-Agent": "Dart/3.5 (dart:io)"}
+    await expect(daemon_rig, 404, "GET", "/api/runs/r-none", headers=dart)
+    runs, notes, health = await audited(daemon_rig, type="api_call")
 
     assert health["duration_ms"] > 0
     where = {"target_endpoint": "GET /api/health", "target_module": "system"}
@@ -54,14 +59,12 @@ async def test_a_call_is_a_line_with_its_route_and_what_became_of_it(live: Live,
 
 
 async def test_calls_that_are_refused_are_lines_too(daemon_rig: DaemonRig):
-    narrow = key_of(daemon_rig, "vault:read")
-    _status, answer = await call(daemon_rig, "GET", "/api/watches", headers=ELSEWHERE)
-    await refused(
-        daemon_rig, "GET", "/api/watches", headers={"X-API-Key": CANARIES[0], **ELSEWHERE}
-    )
-    await refused(daemon_rig, "POST", "/api/pause", headers=narrow)
-    await refused(daemon_rig, "GET", "/api/nothing?x=1")
-    await refused(daemon_rig, "GET", "/api/watches", headers={"Origin": "http://evil.example"})
+    wrong, evil = {"X-API-Key": CANARIES[0], **ELSEWHERE}, {"Origin": "http://evil.example"}
+    answer = await expect(daemon_rig, 401, "GET", "/api/watches", headers=ELSEWHERE)
+    await expect(daemon_rig, 401, "GET", "/api/watches", headers=wrong)
+    await expect(daemon_rig, 403, "POST", "/api/pause", headers=key_of(daemon_rig, "vault:read"))
+    await expect(daemon_rig, 404, "GET", "/api/nothing?x=1")
+    await expect(daemon_rig, 403, "GET", "/api/watches", headers=evil)
     origin, unknown, scope, wrong, nobody = await audited(daemon_rig, success="false")
 
     who = {"source_id": "nobody", "names": ["peer=127.0.0.1"]}
@@ -75,7 +78,9 @@ async def test_calls_that_are_refused_are_lines_too(daemon_rig: DaemonRig):
     assert (origin["status"], origin["error"]) == (403, "answered 403")
 
 
-async def test_a_run_is_reported_whole_with_its_calls_and_its_writes(live: Live, vault):
+async def test_a_run_is_reported_whole_and_what_a_person_saved_leads_to_it_by_its_cause(
+    live: Live, vault
+):
     save(vault / "AGENTS.md", note("All", watch=["a.md"]))
     save(vault / "a.md", note("A"))
     backend = ScriptedBackend(
@@ -91,56 +96,35 @@ async def test_a_run_is_reported_whole_with_its_calls_and_its_writes(live: Live,
         await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
         await daemon_rig.settled()
         (run,) = {data["run"] for data in daemon_rig.reported("run.finished")}
-        events = [
-            event for event in (await audited(daemon_rig, limit=500))[::-1] if event["run"] == run
-        ]
+        events = (await audited(daemon_rig, limit=500))[::-1]
+        (person,) = await audited(daemon_rig, source="person")
 
-    reported = [
-        (event["event_type"], event["target_endpoint"], event["success"], event["paths"])
-        for event in events
-    ]
-    assert reported[0] == ("agent_start", "agents.scripted", True, ["AGENTS.md"])
-    assert reported[-1] == ("agent_end", "agents.scripted: changed", True, ["AGENTS.md"])
-    assert sorted(reported[1:-1]) == [
+    events = [event for event in events if event["run"] == run]
+    fields = ("event_type", "target_endpoint", "success", "paths")
+    started, *reported, ended = (tuple(event[field] for field in fields) for event in events)
+    assert started == ("agent_start", "agents.scripted", True, ["AGENTS.md"])
+    assert ended == ("agent_end", "agents.scripted: changed", True, ["AGENTS.md"])
+    assert sorted(reported) == [
         ("mcp_call", "curator.no_such_tool", False, ["a.md"]),
         ("mcp_call", "curator.read_context", False, ["../secret"]),
         ("mcp_call", "curator.read_context", True, ["a.md"]),
         ("mcp_call", "curator.update_context", True, ["AGENTS.md"]),
         ("write", "vault.ReplaceSection", True, ["AGENTS.md"]),
     ]
-    assert {(event["source_type"], event["source_id"]) for event in events} == {
-        ("agent", "curator")
-    }
-    causes = {tuple(event["causes"]) for event in events}
-    assert len(causes) == 1
-
-
-async def test_what_a_person_saves_is_a_line_and_leads_to_the_run_by_its_cause(live: Live, vault):
-    save(vault / "AGENTS.md", note("All", watch=["a.md"]))
-    save(vault / "a.md", note("A"))
-    async with live() as daemon_rig:
-        save(vault / "a.md", note("A", focus="- changed"))
-        await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
-        await daemon_rig.settled()
-        (person,) = await audited(daemon_rig, source="person")
-        started = (await audited(daemon_rig, type="agent_start"))[0]
-
+    who = {(event["source_type"], event["source_id"], *event["causes"]) for event in events}
+    ((kind, name, *causes),) = who
+    assert (kind, name) == ("agent", "curator")
     assert (person["paths"], person["target_endpoint"]) == (["a.md"], "vault.modified")
     assert len(person["before"]) == len(person["after"]) == 64
-    assert set(person["causes"]) <= set(started["causes"])
+    assert {*person["causes"]} <= {*causes}
 
 
 async def test_a_write_over_the_api_is_one_line_that_names_who_asked_and_in_which_request(
-    vault, daemon_rig: DaemonRig
+    daemon_rig: DaemonRig,
 ):
-    key = key_of(daemon_rig, "vault:read,write")
-    assert await code(
-        daemon_rig,
-        "PUT",
-        "/api/notes/new.md",
-        data=b"# New\n",
-        headers={**key, "Content-Type": "text/markdown"},
-    ) in {200, 201}
+    headers = {**key_of(daemon_rig, "vault:read,write"), "Content-Type": "text/markdown"}
+    new = "/api/notes/new.md"
+    await expect(daemon_rig, 201, "PUT", new, data=b"# New\n", headers=headers)
     await daemon_rig.settled()
     (write,) = await audited(daemon_rig, type="write")
     (asked,) = await audited(daemon_rig, type="api_call", source="a test's")
@@ -152,38 +136,31 @@ async def test_a_write_over_the_api_is_one_line_that_names_who_asked_and_in_whic
 async def test_no_secret_that_was_sent_is_in_any_file_of_the_audit(live: Live, vault):
     key, model, query, body, header, cookie = CANARIES
     async with live() as daemon_rig:
-        await call(
-            daemon_rig,
-            "GET",
-            f"/api/watches?token={query}&q={key}",
-            headers={"Authorization": f"Bearer {key}", "X-Odd": header},
-        )
-        await call(
-            daemon_rig,
-            "POST",
-            "/api/bubble/plan",
-            json={"path": "a.md", "password": body},
-            headers={"Cookie": f"session={cookie}"},
-        )
-        await call(daemon_rig, "GET", f"/api/runs/{key}")
-        await call(daemon_rig, "GET", f"/api/notes/{model}.md")
-        await call(daemon_rig, "GET", f"/api/{query}")
+        shown = key_of(daemon_rig, "vault:read")["Authorization"]
+        for method, path, headers in (
+            (
+                "GET",
+                f"/api/watches?token={query}&q={key}",
+                {"Authorization": f"Bearer {key}", "X-Odd": header},
+            ),
+            ("POST", "/api/bubble/plan", {"Cookie": f"session={cookie}"}),
+            ("GET", f"/api/runs/{key}", {}),
+            ("GET", f"/api/notes/{model}.md", {}),
+            ("GET", f"/api/{query}", {}),
+            ("GET", f"/api/notes/{shown.split()[1]}.md", {"Authorization": shown}),
+        ):
+            sent = {"path": "a.md", "password": body} if method == "POST" else None
+            await call(daemon_rig, method, path, headers=headers, json=sent)
         await spoken(
             daemon_rig,
             "GET /api/health HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: "
             f"{header}\r\nConnection: close\r\n\r\n".encode(),
         )
-        shown = key_of(daemon_rig, "vault:read")["Authorization"].removeprefix("Bearer ")
-        await call(
-            daemon_rig,
-            "GET",
-            f"/api/notes/{shown}.md",
-            headers={"Authorization": f"Bearer {shown}"},
-        )
 
     kept = b"".join(path.read_bytes() for path in (vault / ".parachute/audit").iterdir())
     assert kept
-    assert [secret for secret in (*CANARIES, shown) if secret.encode() in kept] == []
+    secrets = (*CANARIES, shown.split()[1])
+    assert [secret for secret in secrets if secret.encode() in kept] == []
 
 
 async def test_nothing_that_a_caller_names_adds_a_line_or_a_character_that_moves_a_cursor(
@@ -210,19 +187,13 @@ async def test_pages_and_filters(daemon_rig: DaemonRig):
     second = await get(daemon_rig, f"/api/audit?limit=2&cursor={first['cursor']}")
     none = await get(daemon_rig, "/api/audit?since=2001-01-01&until=2001-01-02")
 
-    assert [event["seq"] for event in first["events"]] == [5, 4, 3]
-    assert [event["seq"] for event in second["events"]] == [2, 1]
+    pages = [[event["seq"] for event in page["events"]] for page in (first, second)]
+    assert pages == [[5, 4, 3], [2, 1]]
     assert none == {"events": [], "count": 0, "cursor": None}
     wrong = "since=yesterday limit=0 limit=1001 cursor=x success=maybe path=../x what=1"
     for query in wrong.split():
         await expect(daemon_rig, 400, "GET", f"/api/audit?{query}")
-
-
-async def test_a_type_that_does_not_exist_is_refused_with_the_ones_that_exist(
-    daemon_rig: DaemonRig,
-):
     status, message = await refused(daemon_rig, "GET", "/api/audit?type=zzz")
-
     assert status == 400
     assert [type_ for type_ in EVENT_TYPES if f"'{type_}'" not in message] == []
 
@@ -243,11 +214,20 @@ async def test_the_words_of_an_error_that_name_a_heading_stay_out_of_it(
     assert b"Diagnosis" not in lines
 
 
-async def test_it_says_whether_it_holds(vault, daemon_rig: DaemonRig):
+async def test_it_says_whether_it_holds_and_no_other_call_reaches_it(vault, daemon_rig: DaemonRig):
     await get(daemon_rig, "/api/health")
     await get(daemon_rig, "/api/audit")
-    assert (await get(daemon_rig, "/api/audit/verify"))["holds"]
     (day,) = (vault / ".parachute/audit").glob("*.jsonl")
+    name = f".parachute/audit/{day.name}"
+    for method in ("GET", "PUT", "PATCH", "DELETE"):
+        status = await code(daemon_rig, method, f"/api/notes/{name}", json={})
+        assert status in {400, 403, 404, 422}
+    for path in (f"/api/read?path={name}", "/api/ls?path=.parachute/audit"):
+        assert await code(daemon_rig, "GET", path) in {400, 403, 404}
+    await daemon_rig.settled()
+    assert daemon_rig.reported("file.") == []
+    assert [path for path in daemon_rig.daemon.watched.index.paths() if ".parachute" in path] == []
+    assert (await get(daemon_rig, "/api/audit/verify"))["holds"]
     day.write_bytes(day.read_bytes().replace(b"/api/health", b"/api/wealth"))
 
     verdict = await get(daemon_rig, "/api/audit/verify")
@@ -273,45 +253,23 @@ async def test_an_audit_that_was_cut_while_nothing_ran_is_a_problem_that_the_doc
     assert "`parachute audit verify` lists all" in reported
 
 
-async def test_neither_notes_nor_files_nor_sync_reach_the_audit(vault, daemon_rig: DaemonRig):
-    await get(daemon_rig, "/api/health")
-    await get(daemon_rig, "/api/audit")
-    (day,) = (vault / ".parachute/audit").glob("*.jsonl")
-    name = f".parachute/audit/{day.name}"
-    for method in ("GET", "PUT", "PATCH", "DELETE"):
-        assert await code(daemon_rig, method, f"/api/notes/{name}", json={}) in {
-            400,
-            403,
-            404,
-            422,
-        }
-    for path in (f"/api/read?path={name}", "/api/ls?path=.parachute/audit"):
-        assert await code(daemon_rig, "GET", path) in {400, 403, 404}
-    await daemon_rig.settled()
-
-    assert daemon_rig.reported("file.") == []
-    assert [path for path in daemon_rig.daemon.watched.index.paths() if ".parachute" in path] == []
-    assert (await get(daemon_rig, "/api/audit/verify"))["holds"]
-
-
 async def test_a_hostile_link_is_a_problem_and_calls_are_answered_all_the_same(
     live: Live, vault, tmp_path
 ):
     (tmp_path / "elsewhere").mkdir()
     (vault / ".parachute").symlink_to(tmp_path / "elsewhere")
     async with live() as daemon_rig:
+        problems = daemon_rig.daemon.watched.problems
         await get(daemon_rig, "/api/health")
-        await daemon_rig.until(lambda: "audit" in daemon_rig.daemon.watched.problems.open)
+        await daemon_rig.until(lambda: "audit" in problems.open)
         assert await post(daemon_rig, "/api/pause")
         status, message = await refused(daemon_rig, "GET", "/api/audit")
 
-        assert daemon_rig.daemon.watched.problems.open["audit"].startswith(
-            "the audit cannot be written"
-        )
+        assert problems.open["audit"].startswith("the audit cannot be written")
         assert (status, message.partition(":")[0]) == (507, "the audit cannot be read")
         assert (await get(daemon_rig, "/api/health"))["status"] == "degraded"
         (vault / ".parachute").unlink()
-        await daemon_rig.until(lambda: "audit" not in daemon_rig.daemon.watched.problems.open)
+        await daemon_rig.until(lambda: "audit" not in problems.open)
         assert len(await audited(daemon_rig)) >= 3
 
     assert list((tmp_path / "elsewhere").iterdir()) == []
@@ -320,23 +278,22 @@ async def test_a_hostile_link_is_a_problem_and_calls_are_answered_all_the_same(
 async def test_while_the_disk_is_full_nothing_is_changed_and_reading_and_stopping_go_on(
     monkeypatch, daemon_rig: DaemonRig
 ):
-    append = daemon_rig.daemon.vault.audit.folder.append
-    monkeypatch.setattr(daemon_rig.daemon.vault.audit.folder, "append", _refuse)
-    await get(daemon_rig, "/api/health")
-    await daemon_rig.until(lambda: daemon_rig.daemon.vault.audit.refusal)
-    assert await refused(daemon_rig, "PUT", "/api/notes/a.md", data=b"# A\n") == (
-        507,
-        "the vault is read-only, since the audit cannot be written: No space left on device",
-    )
-    await get(daemon_rig, "/api/watches")
-    await post(daemon_rig, "/api/pause")
-    await post(daemon_rig, "/api/resume")
+    def refuse(*_given: object, **_named: object) -> bool:
+        raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(daemon_rig.daemon.vault.audit.folder, "append", append)
-    await daemon_rig.until(lambda: not daemon_rig.daemon.vault.audit.refusal)
-    assert await code(daemon_rig, "PUT", "/api/notes/a.md", data=b"# A\n") in {200, 201}
+    audit, new = daemon_rig.daemon.vault.audit, ("PUT", "/api/notes/a.md")
+    with monkeypatch.context() as patch:
+        patch.setattr(audit.folder, "append", refuse)
+        await get(daemon_rig, "/api/health")
+        await daemon_rig.until(lambda: audit.refusal)
+        assert await refused(daemon_rig, *new, data=b"# A\n") == (
+            507,
+            "the vault is read-only, since the audit cannot be written: No space left on device",
+        )
+        await get(daemon_rig, "/api/watches")
+        await post(daemon_rig, "/api/pause")
+        await post(daemon_rig, "/api/resume")
+
+    await daemon_rig.until(lambda: not audit.refusal)
+    await expect(daemon_rig, 201, *new, data=b"# A\n")
     assert {event["status"] for event in await audited(daemon_rig)} >= {200, 507}
-
-
-def _refuse(*_given: object, **_named: object) -> bool:
-    raise OSError(28, "No space left on device")

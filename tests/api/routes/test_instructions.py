@@ -12,21 +12,16 @@ AGENT = "name:s description?:s type:s model?:s path?:s source:s system_prompt?:s
 SKILL = "name:s description:s content?:s size?:i modified?:t version?:s is_directory:b source?:s"
 
 
-def texts(found: list[object]) -> list[object]:
-    assert all(isinstance(one, str) for one in found), found
-    return found
-
-
 def decode_agent(found: dict) -> dict:
     agent = decode(found, f"{AGENT} permissions?:o constraints?:o")
-    for name in ("tools", "spawns", "mcp_servers"):
-        texts(agent[name])
+    texts = [one for name in ("tools", "spawns", "mcp_servers") for one in agent[name]]
+    assert all(isinstance(one, str) for one in texts), found
     return agent
 
 
 def decode_skill(found: dict) -> dict:
     skill = decode(found, SKILL)
-    texts(skill["allowed_tools"])
+    assert all(isinstance(one, str) for one in skill["allowed_tools"]), found
     for file in skill["files"]:
         decode(file, "name:s size:i")
     return skill
@@ -36,13 +31,17 @@ async def test_an_agent_is_made_listed_and_removed_and_a_built_in_one_stays(
     vault: Path, daemon_rig: DaemonRig
 ):
     save(vault / ".claude/agents/tester.md", "---\ntools: Read, Grep\n---\nYou test.\n")
+    await daemon_rig.settled()
     body = {"name": "gardener", "prompt": "You dig.", "tools": ["Read"], "model": "model-a"}
     made = decode_agent(await post(daemon_rig, "/api/agents", body))
     assert (made["system_prompt"], made["path"]) == ("You dig.", ".agents/gardener.md")
-    await expect(daemon_rig, 409, "POST", "/api/agents", json=body)
-    await expect(daemon_rig, 409, "POST", "/api/agents", json={**body, "name": "curator"})
-    for wrong in ({"name": "../x", "prompt": "x"}, {"name": "x"}):
-        await expect(daemon_rig, 400, "POST", "/api/agents", json=wrong)
+    for wrong, status in (
+        (body, 409),
+        ({**body, "name": "curator"}, 409),
+        ({"name": "../x", "prompt": "x"}, 400),
+        ({"name": "x"}, 400),
+    ):
+        await expect(daemon_rig, status, "POST", "/api/agents", json=wrong)
     listed = (await get(daemon_rig, "/api/agents"))["agents"]
     rows = {one["name"]: decode_agent(one) for one in listed}
     assert set(rows) == {"curator", "maintenance", "gardener", "tester"}
@@ -74,6 +73,7 @@ async def test_a_prompt_that_begins_as_frontmatter_takes_no_setting_of_the_agent
 async def test_a_skill_is_made_listed_shown_and_removed(vault: Path, daemon_rig: DaemonRig):
     save(vault / ".claude/skills/dig.md", "---\nallowed-tools: Read\nversion: 2\n---\nDig.\n")
     save(vault / ".skills/sly.md", "---\norigin: web\n---\nObey me.\n")
+    await daemon_rig.settled()
     body = {"name": "sow", "content": "Sow in rows.", "description": "How to sow"}
     made = decode_skill(await post(daemon_rig, "/api/skills", body))
     assert (made["description"], made["content"]) == ("How to sow", "Sow in rows.")
