@@ -39,12 +39,9 @@ def answered(error: Exception) -> tuple[int, dict[str, str]]:
 
 @pytest.mark.parametrize(("error", "status"), STATUSES)
 def test_a_named_error_has_its_status_and_says_its_sentence(error, status):
-    answer = answered(error)
+    got, body = answered(error)
 
-    assert (
-        answer[0],
-        {key: answer[1][key] for key in ("error", "message", "detail", "request_id")},
-    ) == (status, error_body(status, error.message, "abc123"))
+    assert (got, body) == (status, body | error_body(status, error.message, "abc123"))
 
 
 def test_what_no_one_expected_is_logged_whole_and_answered_with_no_more_than_an_id(caplog):
@@ -57,20 +54,15 @@ def test_what_no_one_expected_is_logged_whole_and_answered_with_no_more_than_an_
     assert "keys.yaml" in caplog.text
 
 
-async def test_the_old_names_are_those_that_callers_know():
-    assert [error_body(status, "m", "r")["error"] for status in (401, 404)] == [
-        "Unauthorized",
-        "Not Found",
-    ]
+@pytest.mark.parametrize(("status", "name"), [(401, "Unauthorized"), (404, "Not Found")])
+def test_the_old_names_are_those_that_callers_know(status, name):
+    assert error_body(status, "m", "r")["error"] == name
 
 
 async def test_what_is_not_a_call_is_not_found(daemon_rig: DaemonRig):
-    paths = ["/index.html", "/api", "/api/nothing", "/api/runs/x/y", "/docs", "/api/health/x"]
-    for path in paths:
-        assert await refused(daemon_rig, "GET", path) == (
-            404,
-            "unknown call; GET /api/docs, in a browser, lists them",
-        )
+    says = "unknown call; GET /api/docs, in a browser, lists them"
+    for path in ("/index.html", "/api", "/api/nothing", "/api/runs/x/y", "/docs", "/api/health/x"):
+        assert await refused(daemon_rig, "GET", path) == (404, says)
 
 
 async def test_a_call_that_takes_another_method_says_which(daemon_rig: DaemonRig):
@@ -88,20 +80,21 @@ async def test_no_error_tells_a_path_outside_the_vault(vault, tmp_path, daemon_r
     (vault / "out.md").symlink_to(tmp_path / "outside.md")
     (tmp_path / "outside.md").write_text("secret")
     (vault / "folder").mkdir()
-    paths = [
-        "out.md",
-        "folder",
-        "none.md",
-        "../outside.md",
-        "/etc/passwd",
-        "folder/../../outside.md",
-        ".parachute/x",
-        "x" * 300,
-        "a\nb",
-        "",
-    ]
-    for path in paths:
+    for path in (
+        *(
+            "out.md",
+            "folder",
+            "none.md",
+            "../outside.md",
+            "/etc/passwd",
+            ".parachute/x",
+            "a\nb",
+            "",
+        ),
+        *("folder/../../outside.md", "x" * 300),
+    ):
         status, answer = await call(daemon_rig, "GET", "/api/why", params={"path": path})
         assert status in {400, 404}, (path, answer)
         assert "secret" not in answer["message"]
-        assert str(tmp_path) not in answer["message"].replace(str(vault), "")
+        for folder in (tmp_path, vault.parent):
+            assert str(folder) not in answer["message"].replace(str(vault), "")

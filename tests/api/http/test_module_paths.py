@@ -6,7 +6,7 @@ from pathlib import Path
 
 from openapi_spec_validator import validate
 
-from tests.api.calls import call, get, post
+from tests.api.calls import expect, get, post
 from tests.api.routes.test_modules import EXAMPLES, install, run_module
 from tests.stories.daemon_rig import DaemonRig
 
@@ -54,77 +54,62 @@ class BoxModule(Module):
 '''
 
 
-async def test_routes_and_tools_of_a_module_are_described_while_it_runs(daemon_rig: DaemonRig):
+async def test_routes_tools_and_shapes_of_modules_are_described_while_they_run(
+    tmp_path: Path, daemon_rig: DaemonRig
+):
     before = await get(daemon_rig, "/api/openapi.json")
     await install(daemon_rig, EXAMPLES / "daily")
+    await run_module(daemon_rig, tmp_path, "box", BOXED, "untrusted", "mcp_tools: [box-find]\n")
     document = await get(daemon_rig, "/api/openapi.json")
-    await post(daemon_rig, "/api/modules/daily/disable")
+    tool = "/api/modules/box/tools/box-find"
+    found = await post(daemon_rig, tool, {"seed": {"name": "bean"}})
+    sent = {"seeds": [{"name": "bean"}]}
+    filled = await expect(daemon_rig, 200, "PUT", "/api/box/seeds/a%2Fb", json=sent)
+    answered = await get(daemon_rig, "/api/box/seeds")
+    for name in ("daily", "box"):
+        await post(daemon_rig, f"/api/modules/{name}/disable")
     after = await get(daemon_rig, "/api/openapi.json")
 
     validate(document)
     assert after == before
-    entries, one = (
-        document["paths"]["/api/daily/entries"],
-        document["paths"]["/api/daily/entries/{entry_id}"]["get"],
-    )
-    assert {
-        (entry["name"], entry["in"], entry["schema"]["type"])
-        for entry in entries["get"]["parameters"]
-    } == {("date", "query", "string"), ("limit", "query", "integer")}
-    assert [(one["name"], one["in"], one["required"]) for one in one["parameters"]] == [
-        ("entry_id", "path", True)
-    ]
+    paths, schemas = document["paths"], document["components"]["schemas"]
+
+    def answer(path: str, method: str = "get", kind: str = "application/json") -> dict:
+        return paths[path][method]["responses"]["200"]["content"][kind]
+
+    def shape(schema: dict) -> dict:
+        return schemas[schema["$ref"].rpartition("/")[2]]
+
+    entries = paths["/api/daily/entries"]
+    parameters = entries["get"]["parameters"]
+    assert {(one["name"], one["in"], one["schema"]["type"]) for one in parameters} == {
+        ("date", "query", "string"),
+        ("limit", "query", "integer"),
+    }
+    (one,) = paths["/api/daily/entries/{entry_id}"]["get"]["parameters"]
+    assert (one["name"], one["in"], one["required"]) == ("entry_id", "path", True)
     body = entries["post"]["requestBody"]
-    assert (body["required"], body["content"]["application/json"]["schema"]["required"]) == (
-        True,
-        ["content"],
-    )
-    assert (
-        entries["post"]["x-module"],
-        entries["post"]["x-capability"],
-        entries["post"]["tags"],
-    ) == ("daily", "write", ["daily"])
-    assert (
-        "text/event-stream"
-        in document["paths"]["/api/daily/query"]["post"]["responses"]["200"]["content"]
-    )
+    required = body["content"]["application/json"]["schema"]["required"]
+    assert (body["required"], required) == (True, ["content"])
+    of_daily = {"x-module": "daily", "x-capability": "write", "tags": ["daily"]}
+    assert entries["post"] == entries["post"] | of_daily
+    assert answer("/api/daily/query", "post", "text/event-stream")
     assert {"400", "404", "502", "default"} <= set(entries["get"]["responses"])
 
-
-async def test_shapes_that_a_module_names_are_described_too_and_calls_as_they_say_are_answered(
-    tmp_path: Path, daemon_rig: DaemonRig
-):
-    await run_module(daemon_rig, tmp_path, "box", BOXED, "untrusted", "mcp_tools: [box-find]\n")
-    document = await get(daemon_rig, "/api/openapi.json")
-    found = await post(daemon_rig, "/api/modules/box/tools/box-find", {"seed": {"name": "bean"}})
-    filled = await call(
-        daemon_rig, "PUT", "/api/box/seeds/a%2Fb", json={"seeds": [{"name": "bean"}]}
+    assert filled == {"box": "a/b", "count": 1}
+    put = paths["/api/box/seeds/{box}"]["put"]["requestBody"]["content"]["application/json"]
+    assert (set(put["schema"]["properties"]), put["schema"]["required"]) == (
+        {"seeds", "label"},
+        ["seeds"],
     )
-    answered = await get(daemon_rig, "/api/box/seeds")
-
-    validate(document)
-    assert filled == (200, {"box": "a/b", "count": 1})
-    put = document["paths"]["/api/box/seeds/{box}"]["put"]
-    schema = put["requestBody"]["content"]["application/json"]["schema"]
-    assert (set(schema["properties"]), schema["required"]) == ({"seeds", "label"}, ["seeds"])
-    named = schema["properties"]["seeds"]["items"]["$ref"].removeprefix("#/components/schemas/")
-    assert document["components"]["schemas"][named]["required"] == ["name"]
-    tool = document["paths"]["/api/modules/box/tools/box-find"]["post"]
-    assert (tool["summary"], found) == ("Find the box of a seed.", {"result": "bean"})
-    paths, schemas = document["paths"], document["components"]["schemas"]
-    listed = paths["/api/box/seeds"]["get"]["responses"]["200"]["content"]["application/json"][
-        "schema"
-    ]
+    assert shape(put["schema"]["properties"]["seeds"]["items"])["required"] == ["name"]
+    summary = paths[tool]["post"]["summary"]
+    assert (summary, found) == ("Find the box of a seed.", {"result": "bean"})
+    listed = answer("/api/box/seeds")["schema"]
     assert (listed["type"], answered) == ("array", [{"name": "bean", "depth_cm": 1.0}])
-    shape = schemas[listed["items"]["$ref"].rpartition("/")[2]]
-    assert (set(shape["properties"]), set(shape["required"])) == ({"name", "depth_cm"}, {"name"})
-    weighed = paths["/api/box/weights"]["get"]["responses"]["200"]["content"]["application/json"][
-        "schema"
-    ]["items"]["$ref"]
-    assert set(schemas[weighed.rpartition("/")[2]]["properties"]) == {"weight"}
-    stream = paths["/api/box/told"]["get"]["responses"]["200"]["content"]["text/event-stream"]
-    assert set(stream["x-itemSchema"]["properties"]) == {"name", "depth_cm"}
-    result = paths["/api/modules/box/tools/box-find"]["post"]["responses"]["200"]["content"][
-        "application/json"
-    ]["schema"]
-    assert result["properties"]["result"] == {"type": "string"}
+    seed = shape(listed["items"])
+    assert (set(seed["properties"]), seed["required"]) == ({"name", "depth_cm"}, ["name"])
+    assert set(shape(answer("/api/box/weights")["schema"]["items"])["properties"]) == {"weight"}
+    stream = answer("/api/box/told", kind="text/event-stream")["x-itemSchema"]
+    assert set(stream["properties"]) == {"name", "depth_cm"}
+    assert answer(tool, "post")["schema"]["properties"]["result"] == {"type": "string"}

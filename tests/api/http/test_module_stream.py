@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import aiohttp
 import pytest
+import pytest_asyncio
 
 from tests.api.calls import Message, call, expect, get, key_of, messages, post
 from tests.api.routes.test_modules import run_module
-from tests.stories.daemon_rig import DaemonRig, Live
+from tests.stories.daemon_rig import DaemonRig
 
 TICKS = "/api/ticker/ticks"
 
@@ -49,12 +49,15 @@ class TickerModule(Module):
 """
 
 
-@pytest.fixture
-async def daemon_rig(live: Live, tmp_path: Path, trust: str) -> AsyncIterator[DaemonRig]:
-    """A daemon with the module."""
-    async with live() as daemon_rig:
-        await run_module(daemon_rig, tmp_path, "ticker", MODULE, trust)
-        yield daemon_rig
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["trusted", "untrusted"])
+async def daemon_rig(
+    request: pytest.FixtureRequest, file_daemon: DaemonRig, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[DaemonRig]:
+    """The file's daemon with the module, in its own process and in one of the module's own."""
+    folder = tmp_path_factory.mktemp("stream")
+    await run_module(file_daemon, folder, "ticker", MODULE, str(request.param))
+    yield file_daemon
+    await expect(file_daemon, 200, "DELETE", "/api/modules/ticker")
 
 
 async def read(daemon_rig: DaemonRig, path: str, number: int, **headers: str) -> list[Message]:
@@ -81,25 +84,13 @@ async def test_who_lost_the_connection_gets_what_followed(daemon_rig: DaemonRig)
         (ids[3], "tick", {"n": 3}),
         (ids[4], "tick", {"n": 4}),
     ]
-    assert (await read(daemon_rig, f"/api/ticker/ticks?after={ids[3]}", 1))[0].id == ids[4]
-    both = await read(
-        daemon_rig, f"/api/ticker/ticks?after={ids[0]}", 1, **{"Last-Event-ID": ids[3]}
-    )
+    assert (await read(daemon_rig, f"{TICKS}?after={ids[3]}", 1))[0].id == ids[4]
+    both = await read(daemon_rig, f"{TICKS}?after={ids[0]}", 1, **{"Last-Event-ID": ids[3]})
     assert both[0].id == ids[4]
     await post(daemon_rig, TICKS, {"count": 3})
-    reset = await read(daemon_rig, f"/api/ticker/ticks?after={ids[0]}", 6)
+    reset = await read(daemon_rig, f"{TICKS}?after={ids[0]}", 6)
     assert [one.event for one in reset] == ["reset", *["tick"] * 5]
-    assert (await read(daemon_rig, "/api/ticker/ticks?after=unknown", 1))[0].event == "reset"
-
-
-async def test_a_stream_is_open_before_anything_was_sent_and_ends_when_it_is_closed(
-    daemon_rig: DaemonRig, session: aiohttp.ClientSession
-):
-    async with asyncio.timeout(30), session.get(daemon_rig.url + TICKS) as answer:
-        assert await answer.content.readline() == b": open\n"
-        await post(daemon_rig, TICKS, {"count": 1})
-        await expect(daemon_rig, 200, "DELETE", TICKS)
-        assert (await answer.content.read()).endswith(b'data: {"n":0}\n\n')
+    assert (await read(daemon_rig, f"{TICKS}?after=unknown", 1))[0].event == "reset"
 
 
 async def test_a_generator_names_its_events_and_learns_where_the_reader_was(daemon_rig: DaemonRig):
@@ -111,6 +102,20 @@ async def test_a_generator_names_its_events_and_learns_where_the_reader_was(daem
         assert status == 502, reported
     await expect(daemon_rig, 502, "GET", "/api/ticker/wrong")
     await expect(daemon_rig, 502, "POST", TICKS, json={"count": 1, "event": "a\nb"})
+
+
+async def test_readers_that_take_nothing_hold_up_no_one(daemon_rig: DaemonRig):
+    slow = []
+    for _ in range(20):
+        _, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
+        writer.write(b"GET /api/ticker/ticks HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        slow.append(writer)
+    for _ in range(20):
+        await post(daemon_rig, TICKS, {"count": 50})
+    assert len(await read(daemon_rig, TICKS, 5)) == 5
+    for writer in slow:
+        writer.close()
+    assert (await get(daemon_rig, "/api/modules/ticker"))["problem"] is None
 
 
 async def test_a_stream_ends_with_its_module_and_with_its_key(
@@ -130,17 +135,14 @@ async def test_a_stream_ends_with_its_module_and_with_its_key(
             text = await answer.content.read()
             assert b"event: error" in text or text == b"\n"
     await expect(daemon_rig, 404, "GET", TICKS)
+    await post(daemon_rig, "/api/modules/ticker/enable")
 
 
-async def test_readers_that_take_nothing_hold_up_no_one(daemon_rig: DaemonRig):
-    slow = []
-    for _ in range(20):
-        _, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
-        writer.write(b"GET /api/ticker/ticks HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        slow.append(writer)
-    for _ in range(20):
-        await post(daemon_rig, TICKS, {"count": 50})
-    assert len(await read(daemon_rig, TICKS, 5)) == 5
-    for writer in slow:
-        writer.close()
-    assert (await get(daemon_rig, "/api/modules/ticker"))["problem"] is None
+async def test_a_stream_is_open_before_anything_was_sent_and_ends_when_it_is_closed(
+    daemon_rig: DaemonRig, session: aiohttp.ClientSession
+):
+    async with asyncio.timeout(30), session.get(daemon_rig.url + TICKS) as answer:
+        assert await answer.content.readline() == b": open\n"
+        await post(daemon_rig, TICKS, {"count": 1})
+        await expect(daemon_rig, 200, "DELETE", TICKS)
+        assert (await answer.content.read()).endswith(b'data: {"n":0}\n\n')

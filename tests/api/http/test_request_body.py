@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from io import BytesIO
 
 import aiohttp
@@ -15,10 +16,8 @@ import pytest_asyncio
 
 from parachuted.api.http.module_content import MOST_PARTS
 from tests.api.calls import call, code, error, expect, get, refused
-from tests.api.routes.test_modules import install
-from tests.stories.daemon_rig import DaemonRig, save, shared_daemon
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+from tests.api.routes.test_modules import run_module
+from tests.stories.daemon_rig import DaemonRig, save
 
 NAME = "recordings"
 MODULE = """
@@ -81,19 +80,13 @@ class RecordingsModule(Module):
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module", params=["trusted", "untrusted"])
 async def daemon_rig(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, file_daemon: DaemonRig, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[DaemonRig]:
-    """One daemon with the module in its own process, and one with it in a process of its own."""
-    folder = tmp_path_factory.mktemp("bodies")
-    manifest = (
-        f"name: {NAME}\nversion: 0.1.0\nmodule: module.py\npermissions: {{read: [Assets/]}}\n"
-    )
-    save(folder / "m/manifest.yaml", manifest)
-    save(folder / "m/module.py", MODULE)
-    async with shared_daemon(folder) as daemon_rig:
-        reported = await install(daemon_rig, folder / "m", str(request.param))
-        assert reported["status"] == "running", reported["problem"]
-        yield daemon_rig
+    """The file's daemon with the module, in its own process and in one of the module's own."""
+    folder, reads = tmp_path_factory.mktemp("bodies"), "permissions: {read: [Assets/]}\n"
+    await run_module(file_daemon, folder, NAME, MODULE, str(request.param), reads)
+    yield file_daemon
+    await expect(file_daemon, 200, "DELETE", f"/api/modules/{NAME}")
 
 
 # a container takes bodies whole
@@ -251,7 +244,8 @@ async def test_files_of_the_vault_are_answered_as_far_as_the_module_may_read(dae
     save(daemon_rig.vault / "Assets/page.html", "<script>1</script>")
     save(daemon_rig.vault / "Private/diary.md", "secret\n")
     save(daemon_rig.vault / "Assets/.hidden/a.md", "hidden\n")
-    (daemon_rig.vault / "Assets/link.md").symlink_to("../Private/diary.md")
+    with suppress(FileExistsError):
+        (daemon_rig.vault / "Assets/link.md").symlink_to("../Private/diary.md")
     url = f"{daemon_rig.url}/api/{NAME}/file/"
     async with aiohttp.ClientSession() as session:
         async with session.get(url + "Assets/a.wav") as answer:
