@@ -15,17 +15,15 @@ from tests.stories.daemon_rig import DaemonRig, save
 
 
 async def test_the_description_is_made_once_and_known_again_by_its_tag(daemon_rig: DaemonRig):
+    url = daemon_rig.url + "/api/openapi.json"
     async with aiohttp.ClientSession() as session:
-        async with session.get(daemon_rig.url + "/api/openapi.json") as first:
-            tag = first.headers["ETag"]
-            document = await first.json()
-        async with session.get(
-            daemon_rig.url + "/api/openapi.json", headers={"If-None-Match": tag}
-        ) as second:
+        async with session.get(url) as first:
+            tag, document = first.headers["ETag"], await first.json()
+        async with session.get(url, headers={"If-None-Match": tag}) as second:
             assert (second.status, second.headers["ETag"], await second.read()) == (304, tag, b"")
 
-        assert document["openapi"] == "3.1.0"
-        assert await get(daemon_rig, "/api/openapi.json") == document
+    assert document["openapi"] == "3.1.0"
+    assert await get(daemon_rig, "/api/openapi.json") == document
 
 
 async def test_the_page_runs_its_own_script_alone_and_makes_no_markup_of_texts(
@@ -94,12 +92,11 @@ async def test_events_are_described_with_their_fields_those_of_running_modules_t
     await run_module(daemon_rig, tmp_path, "garden", code, manifest=publishes)
     after = (await get(daemon_rig, "/api/openapi.json"))["x-events"]
 
-    assert before["file.created"]["data"]["properties"]["path"]["type"] == ["string", "null"]
-    assert (before["file.created"]["x-scope"], before["file.created"]["x-module"]) == (
-        "vault:read",
-        "core",
-    )
     assert after.keys() - before.keys() == {"garden.bed.dug"}
-    dug = after["garden.bed.dug"]
-    assert (dug["x-module"], dug["x-scope"]) == ("garden", "garden:read")
-    assert dug["data"]["properties"]["depth"]["type"] == ["number", "null"]
+    for name, module, scope, field, kind in (
+        ("file.created", "core", "vault:read", "path", "string"),
+        ("garden.bed.dug", "garden", "garden:read", "depth", "number"),
+    ):
+        event = after[name]
+        assert (event["x-module"], event["x-scope"]) == (module, scope)
+        assert event["data"]["properties"][field]["type"] == [kind, "null"]

@@ -7,16 +7,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
-from parachuted.daemon import Daemon
-from tests.stories.daemon_rig import Live, shared_daemon
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+from tests.stories.daemon_rig import DaemonRig
 
 HIDDEN = b"POST /api/pause HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"
 START = b"POST /api/bubble/plan HTTP/1.1\r\n"
@@ -78,12 +73,7 @@ AMBIGUOUS = {
     "a chunk beyond all": chunked(b"f" * 20, b"hello") + HIDDEN,
     "an extension with an end of line": chunked(b"5;a=\nb", b"hello") + HIDDEN,
     "chunks that end without a return": START + HOST + CHUNKED + END + b"5\nhello\n0\n\n" + HIDDEN,
-    "an old version with chunks": START.replace(b"1.1", b"1.0")
-    + HOST
-    + CHUNKED
-    + LONG
-    + END
-    + HIDDEN,
+    "an old version with chunks": OLD + HOST + CHUNKED + LONG + END + HIDDEN,
     "a tab in the line": b"POST\t/api/bubble/plan HTTP/1.1\r\n" + HOST + END + HIDDEN,
     "a version that is none": b"POST /api/bubble/plan HTTP/1.1.1\r\n" + HOST + END + HIDDEN,
     "another protocol": b"POST /api/bubble/plan HTTPS/1.1\r\n" + HOST + END + HIDDEN,
@@ -116,30 +106,22 @@ async def said(port: int, data: bytes, answers: int = 1) -> bytes:
     return answered
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def daemon(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Daemon]:
-    """One daemon for all: what is refused leaves it as it was."""
-    async with shared_daemon(tmp_path_factory.mktemp("framing")) as daemon_rig:
-        yield daemon_rig.daemon
-
-
 @pytest.mark.parametrize("name", AMBIGUOUS)
-async def test_no_reader_could_take_it_for_another(daemon: Daemon, name: str):
-    answered = await said(daemon.port, AMBIGUOUS[name])
+async def test_no_reader_could_take_it_for_another(file_daemon: DaemonRig, name: str):
+    answered = await said(file_daemon.daemon.port, AMBIGUOUS[name])
 
-    assert not daemon.agents.worker.paused, answered
+    assert not file_daemon.daemon.agents.worker.paused, answered
     statuses = [int(status) for status in STATUS.findall(answered)]
     assert len(statuses) == 1, answered
     assert all(400 <= status < 500 for status in statuses), answered
 
 
-async def test_what_is_not_ambiguous_is_answered_each_in_turn(live: Live, vault: Path):
+async def test_what_is_not_ambiguous_is_answered_each_in_turn(vault: Path, daemon_rig: DaemonRig):
     (vault / "a.md").write_text("# A\n")
-    async with live() as daemon_rig:
-        plan = b'{"path": "a.md"}'
-        one = START + HOST + b"Content-Length: %d\r\n\r\n" % len(plan) + plan
-        other = START + HOST + CHUNKED + END + b"%x\r\n" % len(plan) + plan + b"\r\n0\r\n\r\n"
-        answered = await said(daemon_rig.daemon.port, one + other + HIDDEN, 3)
+    plan = b'{"path": "a.md"}'
+    one = START + HOST + b"Content-Length: %d\r\n\r\n" % len(plan) + plan
+    other = START + HOST + CHUNKED + END + b"%x\r\n" % len(plan) + plan + b"\r\n0\r\n\r\n"
+    answered = await said(daemon_rig.daemon.port, one + other + HIDDEN, 3)
 
-        assert [int(status) for status in STATUS.findall(answered)] == [200, 200, 200]
-        assert daemon_rig.daemon.agents.worker.paused
+    assert [int(status) for status in STATUS.findall(answered)] == [200, 200, 200]
+    assert daemon_rig.daemon.agents.worker.paused

@@ -163,11 +163,7 @@ async def test_five_hundred_and_twenty_idle_connections_keep_no_one_out(held_wit
             spans.append(time.monotonic() - began)
             await hold(10)
         assert len(server.connections) <= server.most
-        figures = (
-            f"{server.most} of {len(held)} idle connections held, 20 good requests took "
-            f"{max(spans) * 1e3:.1f} ms at most"
-        )
-        print(figures)  # noqa: T201  a figure to see with -s
+        print(f"20 good requests took {max(spans) * 1e3:.1f} ms at most")  # noqa: T201  for -s
         for writer in held:
             writer.close()
 
@@ -189,7 +185,7 @@ async def test_an_answer_that_is_under_way_is_not_cut_to_make_room():
 async def test_who_asks_far_ahead_of_being_answered_is_read_no_further():
     async with serving() as (server, port):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(b"GET /hang HTTP/1.1\r\nHost: x\r\n\r\n" + (HEAD + b"\r\n") * 30_000)
+        writer.write(b"GET /hang HTTP/1.1\r\nHost: x\r\n\r\n" + (HEAD + b"\r\n") * 6_000)
         await reader.readuntil(b"\r\n\r\n")
         (connection,) = server.connections
         while connection._wire.is_reading():
@@ -217,14 +213,8 @@ async def test_what_is_not_http_gets_one_answer_in_the_one_shape_and_no_line_in_
 
 async def test_the_daemon_takes_no_compressed_body_however_it_is_said(daemon_rig: DaemonRig):
     for kind in ("gzip", "deflate", "br", "zstd", "GZIP", "identity, gzip", "x"):
-        await expect(
-            daemon_rig,
-            415,
-            "POST",
-            "/api/bubble/plan",
-            data=b'{"path": "a.md"}',
-            headers={"Content-Encoding": kind},
-        )
+        sent = {"data": b'{"path": "a.md"}', "headers": {"Content-Encoding": kind}}
+        await expect(daemon_rig, 415, "POST", "/api/bubble/plan", **sent)
     await get(daemon_rig, "/api/health")
 
 
@@ -232,9 +222,8 @@ async def test_a_body_that_breaks_off_or_is_not_chunked_is_not_the_daemons_fault
     caplog, daemon_rig: DaemonRig
 ):
     head = b"POST /api/bubble/plan HTTP/1.1\r\nHost: localhost\r\n"
-    answered = await spoken(
-        daemon_rig, head + b"Transfer-Encoding: chunked\r\n\r\nnonsense\r\n\r\n"
-    )
+    nonsense = b"Transfer-Encoding: chunked\r\n\r\nnonsense\r\n\r\n"
+    answered = await spoken(daemon_rig, head + nonsense)
     assert b" 400 " in answered.partition(b"\r\n")[0]
     _reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)
     writer.write(head + b"Content-Length: 10\r\n\r\n{")

@@ -8,7 +8,6 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import aiohttp
-import pytest
 
 from parachuted.keys import KeyFile
 from tests.api.calls import expect, key_of, messages
@@ -16,6 +15,14 @@ from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SOON = 1.0  # the seconds within which a stream ends with its key
+READ = "    - read\n"
+CHANGES = {
+    "other scope": lambda text: text.replace(READ, "    - admin\n"),
+    "paths": lambda text: text.replace(READ, f"{READ}    paths:\n    - Projects/**\n"),
+    "over": lambda text: text.replace("scopes:", "expires: '2020-01-01T00:00:00Z'\n  scopes:"),
+    "no document": lambda text: text.replace("---", "--"),
+    "empty": lambda _text: "",
+}
 
 
 @contextlib.asynccontextmanager
@@ -97,105 +104,67 @@ async def test_what_a_key_missed_is_replayed_as_it_would_have_been_sent(
 
 
 async def test_a_stream_ends_with_its_key(daemon_rig: DaemonRig):
-    file, gone, stays = (
-        KeyFile(daemon_rig.daemon.watched.home),
-        key_of(daemon_rig, "*:read"),
-        key_of(daemon_rig, "vault:read"),
-    )
+    file = KeyFile(daemon_rig.daemon.watched.home)
+    gone, stays = key_of(daemon_rig, "*:read"), key_of(daemon_rig, "vault:read")
     async with reading(daemon_rig, gone) as stream, reading(daemon_rig, stays) as other:
         file.remove(file.load().keys[0].id)
         assert await ended(stream) < SOON
         save(daemon_rig.vault / "a.md", "a")
         assert await reported_until(other, "a.md")
     await expect(daemon_rig, 401, "GET", "/api/watches", headers=gone)
-
-
-async def test_a_stream_ends_at_once_when_its_key_is_revoked_over_http(daemon_rig: DaemonRig):
     key = key_of(daemon_rig, "*:read")
+    revoked = file.load().keys[-1].id
     async with reading(daemon_rig, key) as stream:
-        (one,) = KeyFile(daemon_rig.daemon.watched.home).load().keys
-        await expect(daemon_rig, 200, "DELETE", f"/api/auth/keys/{one.id}")
-        assert await ended(stream) < 0.2
+        await expect(daemon_rig, 200, "DELETE", f"/api/auth/keys/{revoked}")
+        assert await ended(stream) < 0.2, "over HTTP it ends at once"
 
 
 async def test_nothing_that_happens_after_a_key_was_changed_is_reported_to_its_streams(
     daemon_rig: DaemonRig,
 ):
     file = KeyFile(daemon_rig.daemon.watched.home).path
+    event = {"by": "person", "run": None, "causes": [], "digest": None}
     async with reading(daemon_rig, key_of(daemon_rig, "vault:read")) as stream:
-        file.write_text(
-            file.read_text().replace("    - read\n", "    - read\n    paths:\n    - Projects/**\n")
-        )
-        daemon_rig.daemon.watched.bus.publish(
-            "file.created",
-            path="Private/diary.md",
-            by="person",
-            run=None,
-            causes=[],
-            digest=None,
-        )
+        file.write_text(CHANGES["paths"](file.read_text()))
+        bus = daemon_rig.daemon.watched.bus
+        bus.publish("file.created", path="Private/diary.md", **event)
         assert [message async for message in stream] == []
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda text: text.replace("    - read\n", "    - admin\n"),
-        lambda text: text.replace("    - read\n", "    - read\n    paths:\n    - Projects/**\n"),
-        lambda text: text.replace("scopes:", "expires: '2020-01-01T00:00:00Z'\n  scopes:"),
-        lambda text: text.replace("---", "--"),
-        lambda _text: "",
-        None,
-    ],
-    ids=["other scope", "paths", "over", "no document", "empty", "others may read the file"],
-)
-async def test_a_stream_ends_when_its_key_says_otherwise(change, daemon_rig: DaemonRig):
+async def test_a_stream_ends_when_its_key_says_otherwise(daemon_rig: DaemonRig):
     file = KeyFile(daemon_rig.daemon.watched.home).path
+    for name, change in CHANGES.items():
+        file.unlink(missing_ok=True)
+        async with reading(daemon_rig, key_of(daemon_rig, "vault:read")) as stream:
+            text = file.read_text()
+            file.write_text(change(text))
+            assert file.read_text() != text, name
+            assert await ended(stream) < SOON, name
+    file.unlink()
     async with reading(daemon_rig, key_of(daemon_rig, "vault:read")) as stream:
-        if change is None:
-            file.chmod(0o640)
-        else:
-            text = change(file.read_text())
-            assert text != file.read_text()
-            file.write_text(text)
+        file.chmod(0o640)
         assert await ended(stream) < SOON
 
 
 async def test_a_stream_ends_when_its_key_is_over(live: Live):
-    times = [NOW]
+    times, end = [NOW], NOW + timedelta(hours=1)
     async with (
         live(clock=lambda: times[0]) as daemon_rig,
-        reading(
-            daemon_rig, key_of(daemon_rig, "vault:read", expires=NOW + timedelta(hours=1))
-        ) as stream,
+        reading(daemon_rig, key_of(daemon_rig, "vault:read", expires=end)) as stream,
     ):
-        times[0] = NOW + timedelta(hours=1)
+        times[0] = end
         assert await ended(stream) < SOON
 
 
 async def test_a_stream_without_a_key_ends_when_everyone_needs_one(daemon_rig: DaemonRig):
-    key = key_of(daemon_rig, "*:read,write,admin")
+    key, body = key_of(daemon_rig, "*:read,write,admin"), {"auth_mode": "always"}
     async with reading(daemon_rig, {}) as stream, reading(daemon_rig, key) as other:
-        await expect(
-            daemon_rig,
-            200,
-            "PUT",
-            "/api/auth/settings",
-            json={"auth_mode": "always"},
-            headers=key,
-        )
+        await expect(daemon_rig, 200, "PUT", "/api/auth/settings", json=body, headers=key)
         assert await ended(stream) < SOON
-        save(daemon_rig.vault / "a.md", "a")
-        assert await reported_until(other, "a.md")
-
-
-async def test_using_a_key_and_noting_it_ends_no_stream(daemon_rig: DaemonRig):
-    key = key_of(daemon_rig, "vault:read")
-    async with reading(daemon_rig, key) as stream:
-        daemon_rig.daemon.authenticator.ring.flush()
+        daemon_rig.daemon.authenticator.ring.flush()  # nor does what notes a use end one
         daemon_rig.daemon.authenticator.look()
         save(daemon_rig.vault / "a.md", "a")
-        assert await reported_until(stream, "a.md")
+        assert await reported_until(other, "a.md")
 
 
 async def test_listeners_with_keys_and_without_hear_the_same_of_what_all_may_see(
