@@ -13,6 +13,7 @@ from tests.cli.command_line import CommandLine
 
 AXE = Path(__file__).with_name("vendor") / "axe.min.js"
 PATIENCE_MS = 30_000
+SIZES = ({"width": 1440, "height": 900}, {"width": 390, "height": 800})  # a desk's and a phone's
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,3 +90,12 @@ class Opened:
         if self.page.evaluate("document.documentElement.scrollWidth > innerWidth + 1"):
             faults.append("the page is wider than its window")
         return faults
+
+    def faults_of_sizes(self) -> list[str]:
+        """The same at a desk and on a phone; the page stays at the size that it had."""
+        own, found = self.page.viewport_size, []
+        for size in SIZES:
+            self.page.set_viewport_size(size)
+            found += self.faults()
+        self.page.set_viewport_size(own)
+        return found
