@@ -31,19 +31,9 @@ CHROMIUM = next(
     None,
 )
 FLAGS = (
-    *(
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-background-networking",
-        "--disable-sync",
-        "--no-first-run",
-    ),
-    *(
-        "--disable-component-update",
-        "--disable-dev-shm-usage",
-        "--host-resolver-rules=MAP *.test 127.0.0.1",
-    ),
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"),
+    *("--disable-sync", "--no-first-run", "--disable-component-update", "--disable-dev-shm-usage"),
+    "--host-resolver-rules=MAP *.test 127.0.0.1",
 )
 pytestmark = pytest.mark.timeout(400)  # more than the 300 s that each waits for its browser
 CANARY = "canary 8f1b"
@@ -180,15 +170,10 @@ def answered(reported: dict[str, str]) -> dict[str, str]:
     """What was tried and came to anything but a refusal, or to an answer that says no more than
     that it is one.
     """
-    kept = {}
+    names, kept = {"error", "message", "detail", "request_id"}, {}
     for tried, said in reported.items():
         words = said.removeprefix("403 ").removeprefix("loaded ")
-        is_refusal = words.startswith("{") and set(json.loads(words)) == {
-            "error",
-            "message",
-            "detail",
-            "request_id",
-        }
+        is_refusal = words.startswith("{") and set(json.loads(words)) == names
         is_opaque = (
             (tried.startswith("no-cors") and said == "0 ")
             or said.startswith("sent")

@@ -71,11 +71,5 @@ async def test_a_folder_of_pages_is_served_as_it_was_approved(
 async def test_a_folder_that_is_not_there_is_refused(tmp_path: Path, daemon_rig: DaemonRig):
     folder = pages(tmp_path)
     save(folder / "manifest.yaml", MANIFEST.replace("web/site", "none"))
-    await expect(
-        daemon_rig,
-        422,
-        "POST",
-        "/api/modules/install",
-        json={"source": str(folder)},
-        says="there is no file below none/",
-    )
+    body, says = {"source": str(folder)}, "there is no file below none/"
+    await expect(daemon_rig, 422, "POST", "/api/modules/install", json=body, says=says)
