@@ -150,4 +150,3 @@ def test_real_bash_runs_nothing_else_of_what_is_allowed(line, programs, tmp_path
 def test_any_text_is_answered(text):
     answer = check_command(text, ("git",))
     assert answer is None or "You may run git" in answer
-

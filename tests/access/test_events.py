@@ -75,7 +75,7 @@ def test_a_key_with_paths_gets_events_of_files_alone(name):
     assert event(name, path=MINE).visible_to(mixed) is None
 
 
-def test_a_key_gets_the_events_of_the_modules_that_it_may_read_and_no_others():
+def test_a_key_gets_the_events_of_modules_that_it_may_read_alone():
     daily, curator = key("daily:read"), key("curator:read", "vault:write")
     assert event("daily.entry.created", entry_path="Daily/a.md").visible_to(daily) is not None
     assert event("file.created", path="Daily/a.md").visible_to(daily) is not None
@@ -88,7 +88,7 @@ def test_a_key_gets_the_events_of_the_modules_that_it_may_read_and_no_others():
         assert event(name, path=MINE).visible_to(listener) is None
 
 
-def test_an_untrusted_module_gets_files_that_it_may_read_and_its_own_events():
+def test_an_untrusted_module_gets_files_it_may_read_and_its_own_events():
     own = event("gardener.dug", x="y")
     assert own.visible_to(READER) is own
     assert event("file.deleted", path=MINE).visible_to(READER) is not None
@@ -98,7 +98,7 @@ def test_an_untrusted_module_gets_files_that_it_may_read_and_its_own_events():
     assert event("file.deleted", path=SECRET).visible_to(TRUSTED) is None
 
 
-def test_no_listener_but_the_person_hears_of_hidden_files_and_no_module_of_code():
+def test_only_the_person_hears_of_hidden_files_and_no_module_of_code():
     everywhere = module("gardener", "**", has_others=True)
     for listener in (everywhere, ALL):
         assert event("file.created", path=".git/config").visible_to(listener) is None

@@ -44,7 +44,7 @@ def root(vault, tmp_path):
         "\uff0eparachute/keys.md",
     ],
 )
-def test_what_programs_keep_does_not_exist_however_a_lenient_disk_spells_it(root, path):
+def test_what_programs_keep_does_not_exist_in_any_lenient_spelling(root, path):
     access = AccessFilter(root, EVERYWHERE)
 
     assert not access.sees(path)

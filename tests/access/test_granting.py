@@ -86,7 +86,7 @@ def test_whichever_way_it_begins_an_agent_may_the_same(said, entry):
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_whichever_way_it_begins_its_container_is_the_same_to_the_last_option(entry, tmp_path):
+def test_whichever_way_it_begins_its_container_is_the_same(entry, tmp_path):
     def options(way: Entry) -> dict[str, object]:
         grant = granted({**ADMIN, "sandbox": {"workspace_access": "rw", "memory": "1g"}}, entry=way)
         sandbox = RunSandbox(config=grant.sandbox, folder=RunFolder(tmp_path))
@@ -237,7 +237,7 @@ def test_interfaces_are_those_that_it_names_and_a_person_left():
         ({"sandbox": {"workspace_access": "none"}}, {"reads": (), "native": ("Bash",)}),
     ],
 )
-def test_a_persons_words_only_take_away_and_what_they_do_not_speak_of_stays(reported, expected):
+def test_a_persons_words_only_take_away_and_the_rest_stays(reported, expected):
     grant = narrowed(ADMIN, reported)
     if isinstance(expected, Grant):
         files = ("Brain/a.md", "Daily/a.md", "Work/a.md")

@@ -39,7 +39,7 @@ def test_the_body_is_all_below_the_frontmatter():
     assert note().body == TEXT.partition("---\n# ")[2].join(["# ", ""])
 
 
-def test_a_section_is_found_by_its_heading_at_level_2_first_whatever_its_case():
+def test_a_section_is_found_by_its_heading_level_2_first_in_any_case():
     found = note().section(" fACTS ")
 
     assert found is not None

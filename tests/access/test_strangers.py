@@ -144,4 +144,3 @@ def test_sessions_unused_for_months_go_and_one_in_use_stays(
     assert taint
     assert len(state.table("session_taint").items()) < 10
     state.close()
-

@@ -141,7 +141,7 @@ OF_MODULES = (
 )
 
 
-async def test_every_route_is_closed_to_a_key_with_paths_unless_it_declares_itself_for_such(
+async def test_every_route_is_closed_to_a_key_with_paths_unless_declared(
     live: Live, vault: Path, home: Path, session: aiohttp.ClientSession
 ):
     """`**` is a path too, and so is the folder that a scope on Daily lends of the vault."""
@@ -223,7 +223,7 @@ def said(body: bytes) -> bytes:
     return re.sub(rb'"request_id":"[^"]*"|"(timestamp|modified|server_time)":[^,}]*', b"", body)
 
 
-async def test_a_key_limited_to_some_paths_gets_no_byte_of_others_however_they_are_spelled(
+async def test_a_key_of_some_paths_gets_no_byte_of_others_in_any_spelling(
     live: Live,
     vault: Path,
     session: aiohttp.ClientSession,

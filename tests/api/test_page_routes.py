@@ -71,7 +71,7 @@ async def test_a_file_is_kept_for_ever_and_sent_compressed_and_known_by_its_tag(
             assert status in {403, 404}
 
 
-async def test_the_service_worker_names_every_file_that_a_screen_may_load_and_nothing_else(
+async def test_the_service_worker_names_the_files_that_screens_may_load(
     live: Live,
 ):
     async with live(auth_mode="always") as daemon_rig, aiohttp.ClientSession() as session:
@@ -107,7 +107,7 @@ def test_until_the_first_view_of_a_screen_a_browser_loads_little_script(screen: 
     assert sum(sizes.values()) < MOST_BYTES, sizes
 
 
-def test_scripts_are_sent_without_comments_on_lines_of_their_own_and_those_of_others_as_they_are():
+def test_our_scripts_are_sent_without_comments_and_others_as_they_are():
     files = PageFiles()
     sent = {name: files.find(files.look(), name) for name in ("main.js", "vendor/view.js")}
     source = (STATIC / "main.js").read_text().splitlines()
@@ -118,7 +118,7 @@ def test_scripts_are_sent_without_comments_on_lines_of_their_own_and_those_of_ot
     assert len(lines) == len(source), "an error's line is found in the source"
 
 
-def test_all_styles_are_one_file_and_the_scripts_of_the_first_screen_are_named_at_once():
+def test_all_styles_are_one_file_and_the_first_scripts_are_named():
     files = PageFiles()
     version = files.look()
     page = files.index()

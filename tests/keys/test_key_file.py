@@ -240,7 +240,7 @@ def test_it_does_not_grow_without_bound(home, monkeypatch):
     assert not file.path.exists()
 
 
-def test_a_browsers_key_opens_nothing_once_the_key_that_signed_it_in_is_not_there(home):
+def test_a_browsers_key_ends_with_the_key_that_signed_it_in(home):
     file = KeyFile(home)
     own = mint("laptop", USUAL, now=NOW).key
     browser = mint("browser", USUAL, now=NOW, parent=own.id).key

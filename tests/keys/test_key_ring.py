@@ -137,7 +137,7 @@ def test_the_last_use_is_kept_in_memory_and_written_when_asked(ring, clock):
     assert ring.last_used(ring.keys[0]) == clock.now
 
 
-def test_nothing_is_written_when_no_one_came_and_nothing_is_lost_when_it_cannot_be(ring):
+def test_no_use_is_written_without_need_or_lost_on_failure(ring):
     made = mint("phone", USUAL, now=NOW)
     ring.file.add(made.key)
     mark = ring.file.mark()

@@ -80,7 +80,7 @@ def widened(draw: st.DrawFn, glob: PathGlob) -> PathGlob:
 
 
 @given(GLOBS.flatmap(lambda glob: st.tuples(st.just(glob), meant(glob))))
-def test_a_pattern_whose_stars_are_given_something_means_what_the_reference_says(pair):
+def test_a_pattern_with_filled_stars_means_what_the_reference_says(pair):
     glob, path = pair
 
     assert glob.matches(path) is means(glob.text, path)

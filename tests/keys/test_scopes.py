@@ -98,7 +98,7 @@ def test_what_two_grants_allow_together_is_what_both_see():
     assert everything.both(everything) == everything
 
 
-def test_a_call_is_beyond_a_key_that_reaches_some_paths_unless_it_is_for_such():
+def test_a_call_is_beyond_a_key_of_some_paths_unless_it_is_for_such():
     paths = who(scope("vault", "read", paths=["**"]), scope("system", "read"))
     folder, whole = who(scope("daily", "read")), who(scope("*", "read"))
     asked = (

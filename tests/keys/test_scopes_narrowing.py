@@ -76,7 +76,7 @@ def test_what_is_narrower_sees_nothing_that_its_maker_does_not(pair, paths):
 
 
 @given(st.lists(SCOPES, max_size=3))
-def test_what_names_no_paths_may_be_made_again_and_all_of_it_by_who_may_do_everything(scopes):
+def test_what_names_no_paths_may_be_made_again(scopes):
     without = [scope for scope in scopes if scope.paths is None]
     assert is_narrower(scopes, who(*EVERYTHING))
     assert is_narrower(without, who(*without))

@@ -95,7 +95,7 @@ async def test_since_leaves_out_folders_whose_files_are_all_older():
     ]
 
 
-async def test_a_change_that_was_read_in_its_moment_counts_from_when_it_was_listed():
+async def test_a_change_read_in_its_moment_counts_from_its_listing():
     index = VaultIndex()
     index.set("moved-in.md", entry(1, ctime_ns=0))
     shown, begun = view(index), time.time_ns()
@@ -108,7 +108,7 @@ async def test_a_change_that_was_read_in_its_moment_counts_from_when_it_was_list
     assert first.modified == 1.0
 
 
-async def test_files_that_are_no_notes_are_asked_for_once_and_listed_whatever_comes():
+async def test_files_that_are_no_notes_are_asked_for_once_and_listed():
     index = index_of("a.png", "b.png")
     digests: dict[str, str] = {}
     shown = view(index, include_binary=True, known=lambda path, _entry: digests.get(path))

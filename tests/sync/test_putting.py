@@ -56,9 +56,7 @@ def test_without_a_base_what_was_there_is_named_and_kept(vault, desk):
 
 
 @pytest.mark.parametrize("base", [LINES, "0" * 64])
-def test_a_clash_or_an_unknown_base_writes_nothing_and_keeps_what_stands_as_the_next_base(
-    vault, desk, base
-):
+def test_a_clash_writes_nothing_and_keeps_what_stands_as_the_next_base(vault, desk, base):
     put, objects = desk
     objects.put(LINES)
     theirs = LINES.replace(b"line 4", b"theirs")

@@ -68,7 +68,7 @@ FALSE_LINES = (
 )
 
 
-def test_blanks_and_lines_are_one_blank_and_what_is_stacked_or_hidden_is_spelled():
+def test_blanks_are_one_blank_and_what_is_stacked_or_hidden_is_spelled():
     assert one_line("a \t b\n\n c\u2028d\xa0e") == "a b c d e"
     assert one_line("x" + "\u0301" * 5) == "x" + "\u0301" * 3 + "\\u0301" * 2
     assert one_line("\u0301x") == "\\u0301x"

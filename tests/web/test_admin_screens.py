@@ -74,7 +74,7 @@ def test_a_key_is_made_by_keyboard_shown_once_with_its_code_and_revoked(
     assert "tablet" not in {one["name"] for one in daemon.json("keys", "list")["keys"]}
 
 
-def test_a_setting_is_changed_for_the_next_start_and_a_wrong_value_is_refused(
+def test_a_setting_is_changed_for_the_next_start_a_wrong_value_refused(
     opens: Opens, daemon: CommandLine
 ):
     it = opens("#/settings", quiet=False)
@@ -160,9 +160,7 @@ def test_what_an_agent_may_do_is_shown_exactly(opens: Opens):
     it.sees("write Modules/ or Suggestions/")
 
 
-def test_an_empty_home_begins_with_first_steps_that_work_and_are_not_shown_again(
-    opens: Opens, daemon: CommandLine
-):
+def test_an_empty_home_begins_with_first_steps_shown_once(opens: Opens, daemon: CommandLine):
     it = opens("#/keys", quiet=False)
 
     def without_modules(route) -> None:

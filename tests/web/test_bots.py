@@ -25,7 +25,7 @@ def server(daemon: CommandLine) -> Iterator[ServedHomeserver]:
         daemon.does("modules", "remove", "bots", "--yes")
 
 
-def test_a_bot_is_added_somebody_is_let_in_and_a_conversation_is_linked_and_unlinked(
+def test_a_bot_is_added_and_a_conversation_linked_and_unlinked(
     opens: Opens, daemon: CommandLine, server: ServedHomeserver
 ):
     it = opens("#/bots", width=390, quiet=False)

@@ -69,9 +69,7 @@ def test_files_go_with_a_message_and_how_a_conversation_runs_is_changed(
     expect(said).to_contain_text("What grows in the garden?", timeout=PATIENCE_MS)
 
 
-def test_folders_and_tools_of_a_conversation_are_limited_and_brains_answers_are_shown(
-    opens: Opens, daemon: CommandLine
-):
+def test_a_conversation_is_limited_and_brains_answers_are_shown(opens: Opens, daemon: CommandLine):
     it = opens("#/chat/new", width=390, quiet=False)
     it.page.get_by_label("Message", exact=True).fill("Who is Kim?")
     it.click("Send")
@@ -121,9 +119,7 @@ def test_folders_and_tools_of_a_conversation_are_limited_and_brains_answers_are_
     assert undone == ["POST"]
 
 
-def test_a_recording_is_paused_sent_after_a_lost_connection_and_is_an_entry(
-    opens: Opens, daemon: CommandLine
-):
+def test_a_recording_is_paused_and_sent_after_a_lost_connection(opens: Opens, daemon: CommandLine):
     it = opens("#/journal", width=390, quiet=False)
     it.click("Record")
     it.page.get_by_label("Level of the microphone").wait_for()

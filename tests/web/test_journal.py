@@ -62,9 +62,7 @@ def test_a_recording_of_a_page_that_was_closed_is_kept_and_sent_later(
     it.misses("It is kept in this browser.")
 
 
-def test_a_reflection_is_written_now_and_its_schedule_is_changed_in_its_file(
-    opens: Opens, daemon: CommandLine
-):
+def test_a_reflection_is_written_now_and_its_schedule_changed(opens: Opens, daemon: CommandLine):
     file = saved(
         daemon,
         "Daily/.agents/thanks.md",

@@ -56,9 +56,7 @@ def port_of(daemon: CommandLine) -> str:
     return str(json.loads((daemon.home / "run/daemon.json").read_bytes())["port"])
 
 
-def test_away_the_page_opens_reads_what_was_seen_and_sends_what_was_written_once(
-    opens: Opens, daemon: CommandLine
-):
+def test_away_the_page_shows_what_was_seen_and_sends_later_once(opens: Opens, daemon: CommandLine):
     saved(daemon, "Garden/Gate.md", "# Gate\n\nIt squeaks.\n")
     it = opens("#/journal", width=390, theme="dark", quiet=False, offline=True)
     it.page.get_by_label("New entry").fill("Oiled the gate.")

@@ -80,9 +80,7 @@ def test_a_link_with_a_key_asks_before_it_replaces_who_the_page_is(
         daemon.does("keys", "revoke", name)
 
 
-def test_where_a_key_is_needed_the_page_asks_for_it_and_closes_when_it_is_revoked(
-    opens: Opens, daemon: CommandLine
-):
+def test_the_page_asks_for_a_key_and_closes_when_it_is_revoked(opens: Opens, daemon: CommandLine):
     key = KEY.findall(daemon.does("keys", "create", "phone"))[0]
     auth(daemon, "always")
     try:
@@ -182,7 +180,7 @@ def test_a_note_is_found_edited_merged_with_others_and_restored(opens: Opens, da
 
 
 @pytest.mark.parametrize("width", [390, 1440])
-def test_a_note_is_seen_while_it_is_typed_outlined_and_moved_with_its_links_shown_first(
+def test_a_note_is_previewed_outlined_and_moved_with_its_links(
     opens: Opens, daemon: CommandLine, width: int
 ):
     name = f"Hedge {width}"
@@ -323,7 +321,7 @@ def reported(*events: dict[str, object]) -> str:
     ("screen", "call", "body"),
     [("runs", "/api/runs?*", '{"runs": []}'), ("chat", "/api/chat?*", '{"sessions": []}')],
 )
-def test_the_words_of_an_empty_list_stand_below_its_heading_and_not_at_the_edge(
+def test_the_words_of_an_empty_list_stand_below_its_heading(
     opens: Opens, screen: str, call: str, body: str
 ):
     one = opens()
@@ -479,9 +477,7 @@ def test_what_an_agent_suggests_appears_and_is_decided(opens: Opens, daemon: Com
     assert second.read_text() == "# Paths\n\nGravel.\n"
 
 
-def test_what_waits_for_a_person_is_announced_on_every_screen_and_leads_there(
-    opens: Opens, daemon: CommandLine
-):
+def test_what_waits_for_a_person_is_announced_on_every_screen(opens: Opens, daemon: CommandLine):
     saved(daemon, "Borders/Hedge.md", "# Hedge\n\nLow.\n")
     daemon.until(lambda: daemon.json("search", "path:Borders/Hedge")["results"])
     question = {"session_id": "s", "title": "A question", "message": "Which hedge?"}

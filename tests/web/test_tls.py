@@ -52,9 +52,7 @@ def phone(browser: Browser, daemon: CommandLine, served: str) -> Iterator[Page]:
     trusting.close()
 
 
-def test_with_the_authority_the_page_is_private_and_without_it_says_what_is_missing(
-    phone: Page, served: str
-):
+def test_with_the_authority_the_page_is_private_without_it_says_so(phone: Page, served: str):
     phone.goto(f"https://{served}/#/health")
     expect(phone.get_by_text("This connection is private")).to_be_visible()
     assert phone.evaluate("[isSecureContext, Boolean(navigator.mediaDevices)]") == [True, True]

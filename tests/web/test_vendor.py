@@ -23,7 +23,7 @@ def test_each_file_has_the_checksum_that_was_written_down(folder: Path):
     assert found == reported["sha256"]
 
 
-def test_the_script_names_the_versions_that_are_there_and_each_has_its_licence():
+def test_the_script_names_the_versions_and_each_has_its_licence():
     reported = json.loads((FOLDER / "vendor.json").read_text())
     licences = (FOLDER / "LICENSES.txt").read_text()
 

@@ -29,7 +29,7 @@ def test_what_is_answered_says_the_same_when_it_is_read(document):
     assert json_value(json_bytes(document)) == document
 
 
-def test_an_answer_is_json_in_utf8_with_the_status_and_the_headers_asked_for():
+def test_an_answer_is_json_in_utf8_with_the_status_and_headers_asked_for():
     answer = json_answer(
         {"at": datetime(2026, 2, 24, 12, tzinfo=UTC)}, status=409, headers={"ETag": '"x"'}
     )
@@ -43,7 +43,7 @@ def test_an_answer_is_json_in_utf8_with_the_status_and_the_headers_asked_for():
     assert json.loads(answer.body) == {"at": "2026-02-24T12:00:00+00:00"}
 
 
-def test_a_text_that_is_not_utf8_is_reported_with_escapes_and_keeps_no_one_from_the_rest():
+def test_a_text_that_is_not_utf8_is_escaped_and_the_rest_is_answered():
     """A model may name a note so, and what it called is shown to all who look at the run."""
     problem = Finding(problem="\ud800", path="a.md")
     document = {

@@ -119,7 +119,7 @@ async def test_a_key_opens_nothing_once_it_is_over(live: Live):
         await expect(daemon_rig, 401, "GET", WATCHES, headers=key, says="has expired")
 
 
-async def test_a_file_of_keys_that_is_not_to_be_trusted_opens_nothing_and_the_daemon_says_so(
+async def test_a_file_of_keys_that_is_not_to_be_trusted_opens_nothing(
     home: Path, daemon_rig: DaemonRig
 ):
     key, file = key_of(daemon_rig, "*:read"), KeyFile(home).path
@@ -155,7 +155,7 @@ async def test_where_everyone_needs_a_key_the_command_has_its_own(live: Live, ho
     assert token not in record.parent.joinpath("daemon.lock").read_text()
 
 
-async def test_where_no_one_needs_a_key_none_is_asked_for_and_a_wrong_one_is_wrong(live: Live):
+async def test_where_no_one_needs_a_key_a_wrong_key_is_still_refused(live: Live):
     async with live(auth_mode="disabled") as daemon_rig:
         await expect(daemon_rig, 200, "GET", WATCHES, headers=ELSEWHERE)
         await expect(daemon_rig, 401, "GET", WATCHES, headers=wrong())

@@ -83,7 +83,7 @@ async def test_its_examples_run(vault: Path, daemon_rig: DaemonRig):
     assert (vault / INSIDE).read_text() == "# Garden\n\n## Facts\nBeans.\n"
 
 
-async def test_events_are_described_with_their_fields_those_of_running_modules_too(
+async def test_events_are_described_those_of_running_modules_too(
     tmp_path: Path, daemon_rig: DaemonRig
 ):
     code = "from parachuted.modules import Module\nclass GardenModule(Module): pass\n"

@@ -44,7 +44,7 @@ def test_a_named_error_has_its_status_and_says_its_sentence(error, status):
     assert (got, body) == (status, body | error_body(status, error.message, "abc123"))
 
 
-def test_what_no_one_expected_is_logged_whole_and_answered_with_no_more_than_an_id(caplog):
+def test_an_unexpected_error_is_logged_whole_and_answered_with_an_id(caplog):
     status, body = answered(OSError(5, "Input/output error", "/home/me/.parachute/keys.yaml"))
 
     assert status == 500

@@ -32,7 +32,7 @@ def test_names_come_in_either_case():
     assert Apps.model_validate({"sessionId": "x"}).session_id == "x"
 
 
-def test_a_misspelled_name_is_refused_where_it_is_ours_and_let_go_where_the_app_sends_it():
+def test_a_misspelled_name_is_refused_in_our_bodies_and_not_in_the_apps():
     with pytest.raises(ValidationError) as raised:
         Ours.model_validate({"path": "a.md", "maxToken": 3})
 

@@ -151,7 +151,7 @@ LISTED = {
 }
 
 
-async def test_a_listed_page_may_read_answers_errors_and_streams_and_no_other_may(live: Live):
+async def test_a_listed_page_may_read_all_answers_and_no_other_page_may(live: Live):
     async with live(**LISTED) as daemon_rig, aiohttp.ClientSession() as session:
 
         async def allowed(method: str, path: str, **headers: str) -> tuple[int, object]:
@@ -190,7 +190,7 @@ async def test_a_listed_page_may_read_answers_errors_and_streams_and_no_other_ma
             assert status_of(answer) == status, host
 
 
-async def test_a_browser_that_asks_for_a_listed_page_learns_what_it_may_do_without_a_key(
+async def test_a_preflight_of_a_listed_page_needs_no_key(
     live: Live,
 ):
     asked = {
@@ -233,9 +233,7 @@ class FakeConnection:
         ("0.0.0.0", "evil.example", False),  # noqa: S104
     ],
 )
-def test_beyond_this_machine_the_daemon_answers_to_the_address_it_was_reached_at(
-    here, host, is_let_in
-):
+def test_the_daemon_answers_to_the_address_at_which_it_was_reached(here, host, is_let_in):
     request = make_mocked_request(
         "GET", "/api/health", headers={"Host": host}, transport=FakeConnection(here)
     )

@@ -38,7 +38,7 @@ class FailingModule(Module):
 '''  # noqa: E501
 
 
-async def test_an_error_that_a_module_answers_has_the_shape_of_all_errors_and_its_own_words(
+async def test_an_error_of_a_module_has_the_usual_shape_and_its_own_words(
     tmp_path: Path, daemon_rig: DaemonRig
 ):
     await run_module(daemon_rig, tmp_path, "failing", FAILING)
@@ -258,7 +258,7 @@ class StartingModule(Module):
 """
 
 
-async def test_a_module_that_starts_again_is_503_until_it_has_its_routes_and_never_404(
+async def test_a_module_that_starts_again_is_503_and_never_404(
     tmp_path: Path, daemon_rig: DaemonRig
 ):
     gate, place = tmp_path / "gate", "/api/modules/starting"
@@ -305,7 +305,7 @@ class WithSecret(Module):
 """
 
 
-async def test_a_route_with_a_secret_of_its_own_is_for_who_shows_it_and_needs_no_key(
+async def test_a_route_with_its_own_secret_needs_that_and_no_key(
     tmp_path: Path, vault: Path, trust: str, daemon_rig: DaemonRig
 ):
     save(vault / "Private/diary.md", "secret\n")

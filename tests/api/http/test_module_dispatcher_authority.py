@@ -158,7 +158,7 @@ async def test_work_after_the_answer_ends_with_the_key_that_asked(
         assert await post(daemon_rig, "/api/late/go") == "refused: ActRefusedError", how
 
 
-async def test_what_follows_from_one_save_keeps_its_cause_however_late_a_module_answers(
+async def test_what_follows_from_a_save_keeps_its_cause_in_a_late_module(
     vault: Path, tmp_path: Path, trust: str, daemon_rig: DaemonRig
 ):
     hears = "hooks: [file.created, file.modified]\n"
@@ -176,7 +176,7 @@ async def test_what_follows_from_one_save_keeps_its_cause_however_late_a_module_
 
 
 @pytest.mark.parametrize("keeper", ["trusted", "untrusted"])
-async def test_a_module_calls_only_what_another_declares_and_with_no_more_than_its_own_rights(
+async def test_a_module_calls_only_what_is_declared_with_its_own_rights(
     vault: Path, tmp_path: Path, keeper: str, daemon_rig: DaemonRig
 ):
     for name in ("Private/diary.md", "Daily/mine.md"):
@@ -218,7 +218,7 @@ async def test_a_module_calls_only_what_another_declares_and_with_no_more_than_i
     await expect(daemon_rig, 404, "GET", "/api/notes/Private/Thief.md")
 
 
-async def test_a_mail_that_a_module_passes_as_a_prompt_is_no_persons_words_nor_from_its_state(
+async def test_a_mail_that_a_module_passes_on_is_not_a_persons_words(
     live: Live, vault: Path, tmp_path: Path, trust: str
 ):
     async def script(_job: Job) -> list[Block]:
@@ -240,7 +240,7 @@ async def test_a_mail_that_a_module_passes_as_a_prompt_is_no_persons_words_nor_f
     assert outcomes == ["changed", "suggested", "suggested"]
 
 
-async def test_every_request_that_a_hostile_container_forges_is_refused_and_nothing_is_done(
+async def test_every_request_that_a_hostile_container_forges_is_refused(
     vault: Path, tmp_path: Path, daemon_rig: DaemonRig
 ):
     save(vault / "Notes/a.md", "a\n")

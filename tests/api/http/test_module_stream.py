@@ -138,7 +138,7 @@ async def test_a_stream_ends_with_its_module_and_with_its_key(
     await post(daemon_rig, "/api/modules/ticker/enable")
 
 
-async def test_a_stream_is_open_before_anything_was_sent_and_ends_when_it_is_closed(
+async def test_a_stream_opens_before_anything_is_sent_and_ends_when_closed(
     daemon_rig: DaemonRig, session: aiohttp.ClientSession
 ):
     async with asyncio.timeout(30), session.get(daemon_rig.url + TICKS) as answer:

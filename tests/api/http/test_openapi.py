@@ -51,7 +51,7 @@ def words(part: object) -> Iterator[str]:
         yield from words(inner)
 
 
-async def test_headers_that_are_read_and_bodies_that_are_taken_as_they_are_are_said(
+async def test_headers_that_are_read_and_raw_bodies_are_described(
     daemon_rig: DaemonRig,
 ):
     paths = (await get(daemon_rig, "/api/openapi.json"))["paths"]

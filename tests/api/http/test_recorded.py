@@ -25,9 +25,7 @@ DART = {"User-Agent": "Dart/3.5 (dart:io)"}
         (NOBODY, DART, ("api_key", "nobody")),
     ],
 )
-def test_who_asked_is_reported_by_key_before_by_what_a_program_calls_itself(
-    identity, headers, reported
-):
+def test_who_asked_is_told_by_the_key_before_the_programs_name(identity, headers, reported):
     caller = requester_of(make_mocked_request("GET", "/", headers=headers), identity, "abc")
 
     assert (caller.source_type, caller.source_id, caller.request_id) == (*reported, "abc")

@@ -194,7 +194,7 @@ async def test_who_asks_far_ahead_of_being_answered_is_read_no_further():
         writer.close()
 
 
-async def test_what_is_not_http_gets_one_answer_in_the_one_shape_and_no_line_in_the_log(caplog):
+async def test_what_is_not_http_gets_one_error_and_no_line_in_the_log(caplog):
     caplog.set_level(logging.INFO)
     async with serving() as (_, port):
         odd = b"GET /secret HTTP/1.1\r\nA\x00: b\r\n\r\n"

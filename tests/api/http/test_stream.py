@@ -121,7 +121,7 @@ async def test_a_change_of_a_file_is_reported_in_the_shape_that_all_share(
     assert message.data["timestamp"].endswith("Z")
 
 
-async def test_messages_come_in_order_each_with_its_id_and_a_burst_is_not_a_readers_fault(tmp_path):
+async def test_a_burst_of_messages_comes_in_order_each_with_its_id(tmp_path):
     async with serving(tmp_path) as served, served.read() as stream:
         served.publish(20_000)
         got = await take(stream, 20_000)
@@ -159,7 +159,7 @@ async def test_a_reader_that_comes_back_misses_nothing_and_gets_nothing_twice(tm
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_a_reader_that_is_cut_off_anywhere_and_comes_back_has_each_message_once(
+async def test_a_reader_cut_off_anywhere_that_returns_has_each_message_once(
     tmp_path, seed, torture
 ):
     chance, count = random.Random(seed), 5_000 if torture else 300  # noqa: S311  the same at each run
@@ -276,7 +276,7 @@ def is_cut(connection: socket.socket) -> bool:
     return True
 
 
-async def test_a_reader_that_takes_nothing_for_long_is_dropped_though_little_happens(tmp_path):
+async def test_a_reader_that_takes_nothing_for_long_is_dropped(tmp_path):
     async with serving(tmp_path, StreamLimits(write_s=0.05)) as served:
         with deaf(served.port):
             await served.until(lambda: served.streams._readers)

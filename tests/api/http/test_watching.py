@@ -60,7 +60,7 @@ async def test_no_way_of_writing_lets_a_key_watch_what_it_may_not_read(
         await expect(daemon_rig, 200, "PUT", f"/api/notes/{SPY}", **sent)
 
 
-async def test_one_key_of_the_frontmatter_is_no_way_round_it_and_neither_is_a_move(
+async def test_a_key_of_the_frontmatter_and_a_move_are_no_way_round_it(
     vault, daemon_rig: DaemonRig
 ):
     save(vault / "Open/a/b/spy.md", note("Spy", watch=["../../*.md", "../x.md"]))
@@ -74,7 +74,7 @@ async def test_one_key_of_the_frontmatter_is_no_way_round_it_and_neither_is_a_mo
         await expect(daemon_rig, status, method, where, json=body, headers=key)
 
 
-async def test_a_list_that_its_owner_made_wide_may_be_carried_along_but_leaves_out_no_less(
+async def test_a_list_that_its_owner_made_wide_stays_and_is_not_widened(
     vault, daemon_rig: DaemonRig
 ):
     save(vault / SPY, note("Spy", watch=["**", "!Hidden"]))

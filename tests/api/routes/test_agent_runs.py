@@ -12,9 +12,7 @@ from tests.stories.daemon_rig import Live, note, save
 ASK = ("POST", "/api/maintenance")
 
 
-async def test_the_maintenance_agent_is_asked_by_name_and_its_run_is_undone_like_any(
-    live: Live, vault
-):
+async def test_a_run_of_the_maintenance_agent_is_undone_like_any(live: Live, vault):
     save(vault / "Daily/today.md", "# Today\n\n- broken\n")
     backend = ScriptedBackend(
         [
@@ -59,9 +57,7 @@ async def test_an_agent_that_no_one_knows_or_a_wrong_order_is_answered_so(live: 
         await expect(daemon_rig, 403, *ASK, **prompt, headers=key_of(daemon_rig, "*:read,write"))
 
 
-async def test_stopping_ends_every_agent_within_a_second_and_curators_go_on_when_resumed(
-    live: Live, vault
-):
+async def test_stopping_ends_every_agent_and_curators_go_on_when_resumed(live: Live, vault):
     hung: list[Job] = []
     is_stuck = True
 

@@ -68,7 +68,7 @@ async def test_every_agent_is_reported_with_the_fields_that_the_app_reads(
         await expect(daemon_rig, 403, "GET", path, headers=writer)
 
 
-async def test_the_audit_names_who_has_all_three_at_once_and_what_one_could_see_and_do(
+async def test_the_audit_names_who_is_exposed_and_what_they_could_do(
     vault, module, daemon_rig: DaemonRig
 ):
     for number in range(25):

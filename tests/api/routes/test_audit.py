@@ -78,9 +78,7 @@ async def test_calls_that_are_refused_are_lines_too(daemon_rig: DaemonRig):
     assert (origin["status"], origin["error"]) == (403, "answered 403")
 
 
-async def test_a_run_is_reported_whole_and_what_a_person_saved_leads_to_it_by_its_cause(
-    live: Live, vault
-):
+async def test_a_run_is_reported_whole_and_has_the_cause_of_the_save(live: Live, vault):
     save(vault / "AGENTS.md", note("All", watch=["a.md"]))
     save(vault / "a.md", note("A"))
     backend = ScriptedBackend(
@@ -119,7 +117,7 @@ async def test_a_run_is_reported_whole_and_what_a_person_saved_leads_to_it_by_it
     assert {*person["causes"]} <= {*causes}
 
 
-async def test_a_write_over_the_api_is_one_line_that_names_who_asked_and_in_which_request(
+async def test_a_write_over_the_api_is_a_line_with_its_caller_and_request(
     daemon_rig: DaemonRig,
 ):
     headers = {**key_of(daemon_rig, "vault:read,write"), "Content-Type": "text/markdown"}
@@ -163,9 +161,7 @@ async def test_no_secret_that_was_sent_is_in_any_file_of_the_audit(live: Live, v
     assert [secret for secret in secrets if secret.encode() in kept] == []
 
 
-async def test_nothing_that_a_caller_names_adds_a_line_or_a_character_that_moves_a_cursor(
-    live: Live, vault
-):
+async def test_nothing_that_a_caller_names_adds_a_line_or_a_control_character(live: Live, vault):
     names = ["%0d%0a%7B%22seq%22:1%7D", "%E2%80%A8", "%1b%5b2J", "%C2%85", "%ff%fe", "%ed%a0%80"]
     names.append("a" * 6000)
     async with live() as daemon_rig:
@@ -236,9 +232,7 @@ async def test_it_says_whether_it_holds_and_no_other_call_reaches_it(vault, daem
     assert verdict["findings"] == [f"{day.name}:1 (seq 1) was changed after it was written"]
 
 
-async def test_an_audit_that_was_cut_while_nothing_ran_is_a_problem_that_the_doctor_tells(
-    live: Live, vault
-):
+async def test_the_doctor_tells_of_an_audit_that_was_cut_meanwhile(live: Live, vault):
     async with live() as daemon_rig:
         await get(daemon_rig, "/api/watches")
         await get(daemon_rig, "/api/watches")
@@ -275,7 +269,7 @@ async def test_a_hostile_link_is_a_problem_and_calls_are_answered_all_the_same(
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-async def test_while_the_disk_is_full_nothing_is_changed_and_reading_and_stopping_go_on(
+async def test_while_the_disk_is_full_only_reading_and_stopping_go_on(
     monkeypatch, daemon_rig: DaemonRig
 ):
     def refuse(*_given: object, **_named: object) -> bool:

@@ -23,7 +23,7 @@ async def tree(vault: Path, daemon_rig: DaemonRig) -> Path:
     return vault
 
 
-async def test_a_chain_is_what_is_chosen_and_watched_and_lists_parents_without_them(
+async def test_a_chain_has_what_is_chosen_and_watched_and_lists_parents(
     tree, daemon_rig: DaemonRig
 ):
     answer = await get(daemon_rig, "/api/contexts/chain?folders=Projects")

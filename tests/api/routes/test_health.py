@@ -16,9 +16,7 @@ async def test_it_says_that_all_is_well_and_no_more(daemon_rig: DaemonRig):
     assert abs(health["timestamp"] / 1000 - time.time()) < 60
 
 
-async def test_asked_for_details_it_tells_what_is_watched_what_waits_and_what_was_spent(
-    live: Live, vault
-):
+async def test_its_details_are_what_is_watched_what_waits_and_what_was_spent(live: Live, vault):
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
     save(vault / "b\udcff.md", note("Odd", watch=["Projects/*"]))
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))

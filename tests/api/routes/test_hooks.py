@@ -142,9 +142,7 @@ async def test_a_reader_sees_that_hooks_exist_and_not_what_they_run_or_read(home
     assert one["command"] is None
 
 
-async def test_a_changed_script_is_shown_beside_what_was_approved_and_approved_as_shown(
-    home, vault
-):
+async def test_a_changed_script_is_compared_and_approved_as_it_was_shown(home, vault):
     drop(home, SCRIPT, HELLO)
     async with serving(home, vault) as served:
         await expect(served, 200, "POST", APPROVE, {})
@@ -166,7 +164,7 @@ async def test_a_changed_script_is_shown_beside_what_was_approved_and_approved_a
     assert kept == []
 
 
-async def test_a_script_that_was_not_shown_or_cannot_be_is_not_taken_for_what_was(home, vault):
+async def test_a_script_that_was_not_shown_is_not_approved(home, vault):
     script = drop(home, SCRIPT, HELLO)
     async with serving(home, vault) as served:
         await expect(served, 200, "POST", APPROVE, {})

@@ -120,7 +120,7 @@ async def test_a_key_makes_keys_that_may_do_less_and_are_over_no_later(live: Liv
     assert usual["expires_at"] == "2026-03-03T12:00:00Z"
 
 
-async def test_a_key_has_no_power_over_keys_that_may_do_more_and_does_not_hear_of_them(
+async def test_a_key_neither_sees_nor_revokes_keys_that_may_do_more(
     daemon_rig: DaemonRig,
 ):
     secret = await made(daemon_rig, label="other", scopes=[{**READ, "module": "curator"}])
@@ -134,7 +134,7 @@ async def test_a_key_has_no_power_over_keys_that_may_do_more_and_does_not_hear_o
     await expect(daemon_rig, 401, "GET", KEYS, headers=admin)
 
 
-async def test_a_name_that_another_key_has_is_refused_also_when_both_come_at_once(
+async def test_a_name_that_is_taken_is_refused_also_when_two_come_at_once(
     daemon_rig: DaemonRig,
 ):
     await made(daemon_rig)

@@ -69,9 +69,7 @@ async def test_a_plan_says_who_would_wake_in_which_order_and_does_nothing(
     assert (await get(daemon_rig, "/api/tasks"))["tasks"] == []
 
 
-async def test_a_plan_may_be_asked_for_a_file_that_is_to_come_but_not_for_a_misspelled_one(
-    live: Live, vault
-):
+async def test_a_plan_is_made_for_a_file_to_come_and_for_no_misspelled_name(live: Live, vault):
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
     save(vault / "lone.md", note("Lone"))
     async with live() as daemon_rig:

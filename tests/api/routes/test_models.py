@@ -29,7 +29,7 @@ def test_a_name_says_family_version_and_date(name, shown, created, family):
     assert model.created_at == datetime.fromisoformat(created).replace(tzinfo=UTC)
 
 
-def test_the_latest_of_each_family_is_marked_and_the_one_that_is_set_is_there():
+def test_the_latest_of_each_family_is_marked_and_the_chosen_is_listed():
     models = models_of("my-model")
 
     assert [model.id for model in models if model.is_latest] == [

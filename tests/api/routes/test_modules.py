@@ -53,7 +53,7 @@ async def run_module(
     assert reported["status"] == "running", reported["problem"]
 
 
-async def test_an_installed_module_does_not_run_before_what_was_shown_is_approved(
+async def test_a_module_does_not_run_before_what_was_shown_is_approved(
     daily: Path, daemon_rig: DaemonRig
 ):
     shown = await post(daemon_rig, "/api/modules/install", {"source": str(daily)})
@@ -90,7 +90,7 @@ async def test_what_was_approved_goes_on_until_the_change_is_approved_too(
     assert (await get(daemon_rig, "/api/daily/entries"))["changed"] is True
 
 
-async def test_a_module_is_switched_off_and_on_restarted_and_removed_with_its_data(
+async def test_a_module_is_switched_restarted_and_removed_with_its_data(
     daily: Path, vault: Path, daemon_rig: DaemonRig
 ):
     await install(daemon_rig, daily)
@@ -162,7 +162,7 @@ async def test_a_person_s_own_prompt_is_kept_shown_and_reset(daemon_rig: DaemonR
     await expect(daemon_rig, 404, "GET", "/api/modules/nothing/prompt")
 
 
-async def test_what_is_no_module_says_so_and_what_lies_in_the_vault_is_not_made_again(
+async def test_what_is_no_module_says_so_and_one_in_the_vault_is_not_made(
     daily: Path, vault: Path, tmp_path: Path, daemon_rig: DaemonRig
 ):
     (tmp_path / "empty").mkdir()

@@ -212,7 +212,7 @@ TWO = (
 )
 
 
-async def test_a_name_that_several_sections_have_is_refused_and_says_how_to_name_it(
+async def test_a_name_of_several_sections_is_refused_with_how_to_name_each(
     vault, daemon_rig: DaemonRig
 ):
     save(vault / "a.md", TWO)

@@ -21,9 +21,7 @@ async def test_the_schedule_is_that_of_the_settings(live: Live):
         assert reloaded == {"status": "ok", "count": schedule["count"]}
 
 
-async def test_usage_counts_what_runs_took_since_midnight_and_knows_nothing_of_the_account(
-    live: Live, vault: Path
-):
+async def test_usage_counts_what_runs_took_since_midnight(live: Live, vault: Path):
     now = [datetime(2026, 11, 22, 23, 59, tzinfo=UTC)]
     garden = vault / "Projects/garden/AGENTS.md"
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))

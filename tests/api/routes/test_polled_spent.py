@@ -42,7 +42,7 @@ def paid(live: Live, vault: Path, home: Path) -> Paid:
     return start
 
 
-async def test_doctor_says_why_the_model_does_not_answer_and_the_run_goes_on_when_it_does(
+async def test_doctor_says_why_no_model_answers_and_the_run_goes_on_later(
     paid: Paid, vault: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """Each refusal's words: tests/agents/gateway/test_upstream.py."""
@@ -69,7 +69,7 @@ async def test_doctor_says_why_the_model_does_not_answer_and_the_run_goes_on_whe
         assert (await get(daemon_rig, "/api/doctor"))["problems"] == {}
 
 
-async def test_the_cost_of_a_run_is_reported_alike_everywhere_and_its_credential_nowhere(
+async def test_the_cost_of_a_run_is_told_everywhere_its_credential_nowhere(
     paid: Paid, vault: Path, home: Path
 ):
     await load_heavy("claude")

@@ -58,9 +58,7 @@ def asked(record: dict[str, object], act: str) -> object:
         return json.load(answer)
 
 
-def test_a_daemon_that_is_asked_to_begins_again_as_the_same_process_and_ends_when_asked(
-    vault, home
-):
+def test_a_daemon_begins_again_as_the_same_process_and_ends_when_asked(vault, home):
     with daemon(vault, home) as process:
         first = announced(home)
         assert asked(first, "start") == {"status": "running"}

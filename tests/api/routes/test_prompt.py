@@ -51,7 +51,7 @@ async def test_an_agent_is_a_note_of_the_vault(tree: Path, daemon_rig: DaemonRig
     assert await error(daemon_rig, "GET", f"{PREVIEW}?agentPath=Agents") in {400, 404}
 
 
-async def test_the_working_folder_may_be_named_as_the_disk_has_it_inside_the_vault(
+async def test_the_working_folder_lies_in_the_vault_however_it_is_named(
     tree: Path, daemon_rig: DaemonRig
 ):
     secret = tree.parent / "secret"

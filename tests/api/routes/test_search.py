@@ -184,9 +184,7 @@ def test_a_limited_caller_is_searched_for_in_its_folders_only():
     assert folders_of(grant((("**/x.md",),))) == []
 
 
-async def test_a_key_for_one_folder_gets_its_share_and_learns_nothing_of_the_rest(
-    vault, daemon_rig: DaemonRig
-):
+async def test_a_key_for_one_folder_finds_its_notes_and_no_others(vault, daemon_rig: DaemonRig):
     for number in range(40):
         save(vault / f"Private/{number}.md", f"# Beans {number}\n\nbeans beans\n")
         save(vault / f"Open/{number}.md", f"some beans {number}\n")

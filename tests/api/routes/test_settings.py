@@ -15,7 +15,7 @@ def by_key(answer: dict) -> dict[str, dict]:
     return {one["key"]: one for one in answer["settings"]}
 
 
-async def test_each_setting_tells_its_value_its_meaning_and_where_that_comes_from(live: Live):
+async def test_each_setting_has_its_value_its_meaning_and_its_source(live: Live):
     async with live(history__keep_days=7) as daemon_rig:
         answer = await get(daemon_rig, "/api/settings")
 
@@ -47,9 +47,7 @@ async def test_who_needs_a_key_changes_at_once(daemon_rig: DaemonRig):
     assert daemon_rig.daemon.authenticator.mode == "disabled"
 
 
-async def test_a_value_that_does_not_fit_and_a_setting_that_is_not_there_change_nothing(
-    home, daemon_rig: DaemonRig
-):
+async def test_a_wrong_value_and_an_unknown_setting_change_nothing(home, daemon_rig: DaemonRig):
     status, why = await refused(daemon_rig, "PUT", "/api/settings/port", json={"value": "many"})
     assert (status, "port" in why, "was not changed" in why) == (409, True, True)
     await expect(daemon_rig, 404, "PUT", "/api/settings/prot", json={"value": "1"})

@@ -27,7 +27,7 @@ async def test_a_caller_learns_who_they_are(daemon_rig: DaemonRig):
         assert me == {"kind": kind, "name": name, "scopes": scopes}
 
 
-async def test_a_code_makes_one_key_of_its_makers_rights_which_is_revoked_with_that(live: Live):
+async def test_a_code_makes_one_key_which_is_revoked_with_its_makers(live: Live):
     async with live(auth_mode="always") as daemon_rig:
         admin = key_of(daemon_rig, "*:read,write,admin", local=True)
         key_of(daemon_rig, "*:read", local=True)

@@ -22,9 +22,7 @@ async def propose(
     )
 
 
-async def test_what_waits_is_listed_with_all_fields_and_shown_with_its_difference(
-    live: Live, vault
-):
+async def test_what_waits_is_listed_and_shown_with_its_difference(live: Live, vault):
     save(vault / "Brain/Kevin.md", "# Kevin\n")
     async with live() as daemon_rig:
         made = await propose(daemon_rig, "Brain/Kevin.md", {"text": "# Kevin B\n"})
@@ -50,9 +48,7 @@ async def test_an_approval_does_it_once_and_an_undo_takes_it_back(live: Live, va
         assert "was taken back" in (vault / done["file"]).read_text()
 
 
-async def test_a_file_that_is_there_by_then_is_not_put_back_over_what_a_person_wrote(
-    live: Live, vault
-):
+async def test_a_file_that_a_person_changed_is_not_put_back(live: Live, vault):
     save(vault / "a.md", "one\n")
     async with live() as daemon_rig:
         made = await propose(daemon_rig, "a.md", {"text": "two\n"})

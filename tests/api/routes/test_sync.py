@@ -313,7 +313,7 @@ async def test_deleted_files_are_in_history_and_missing_ones_are_reported(
     assert watched.index.get(f"Daily/{path}") is None
 
 
-async def test_whatever_is_not_there_is_reported_in_the_same_words_and_not_deleted(
+async def test_what_is_not_there_is_told_in_the_same_words_and_not_deleted(
     tree, daemon_rig: DaemonRig
 ):
     missing = ["a.md,b.md", "gone.md", HIDDEN, "Elsewhere.md"]

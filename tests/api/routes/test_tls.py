@@ -52,7 +52,7 @@ async def test_the_api_answers_encrypted_and_hands_out_its_authority(live: Live,
         assert "PRIVATE KEY" not in logs
 
 
-async def test_without_an_authority_the_daemon_serves_as_before_and_says_what_is_missing(
+async def test_without_an_authority_it_serves_plainly_and_says_what_is_missing(
     live: Live, port: int
 ):
     async with live(tls__port=port) as daemon_rig:

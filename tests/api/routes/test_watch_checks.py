@@ -10,7 +10,7 @@ from tests.api.calls import get, post
 from tests.stories.daemon_rig import Live, note, save
 
 
-async def test_a_pattern_that_matches_nothing_is_reported_by_watches_doctor_and_at_its_saving(
+async def test_a_pattern_that_matches_nothing_is_told_at_its_saving_and_later(
     live: Live, vault: Path
 ):
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
