@@ -32,35 +32,6 @@ async def test_a_note_moves_and_its_links_follow(vault, daemon_rig: DaemonRig):
     assert (vault / "B/New one.md").read_text() == "# Old\n[[other]] [o](../A/other.md)\n"
 
 
-async def test_links_within_longer_property_texts_follow_or_are_reported_as_left(
-    vault, daemon_rig: DaemonRig
-):
-    followed = (
-        "about: see [[My Old]] # [[My Old]]\r\nup: [[My Old|o]]\r\n"
-        'more: >-\r\n  a [[My Old#x]]\r\nlist:\r\n- "a [[My Old]]"\r\n'
-    )
-    left = "wide: see [[My\r\n  Old]]\r\n"
-    no_yaml = "wrong: yaml: [[My Old]]\r\n"
-    save(vault / "A/My Old.md", "x")
-    save(vault / "A/bad.md", f"---\r\n{no_yaml}{followed}---\r\n")
-    save(vault / "A/good.md", f"---\r\n{left}{followed}---\r\n")
-    await daemon_rig.settled()
-    await daemon_rig.indexed(3)
-    plan = await post(daemon_rig, "/api/notes/A/My%20Old.md/move-plan", {"to": "New.md"})
-    moved = await post(daemon_rig, "/api/notes/A/My%20Old.md/move", {"to": "New.md"})
-    assert (plan["left"], moved["left"]) == (2, 2)
-    await daemon_rig.indexed()
-    unresolved = await get(daemon_rig, "/api/links/unresolved")
-
-    now = followed.replace("My Old", "New").replace("# [[New]]", "# [[My Old]]")
-    assert (vault / "A/bad.md").read_bytes().decode() == f"---\r\n{no_yaml}{now}---\r\n"
-    assert (vault / "A/good.md").read_bytes().decode() == f"---\r\n{left}{now}---\r\n"
-    assert [(one["source"], one["text"], one["line"]) for one in unresolved["links"]] == [
-        ("A/bad.md", "My Old", 2),
-        ("A/good.md", "My Old", 2),
-    ]
-
-
 async def test_a_move_that_is_sent_again_is_answered_as_one(vault, daemon_rig: DaemonRig):
     save(vault / "a.md", "one")
     save(vault / "b.md", "[[a]]")

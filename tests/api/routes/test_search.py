@@ -64,29 +64,21 @@ async def test_a_hit_is_reported_with_a_snippet_that_cannot_be_script(vault, dae
     )
 
 
-async def test_a_search_may_be_kept_to_a_folder_or_to_a_part_of_the_notes(
+async def test_a_search_is_kept_to_a_folder_and_passes_over_dot_folders(
     vault, daemon_rig: DaemonRig
 ):
-    save(vault / "a/x.md", "# Beans\n")
-    save(vault / "title/x.md", "# Other\n\nbeans\n")
+    """Parts of notes and beginnings of words: tests/search/test_engine.py and test_query.py."""
+    for path in ("a/x.md", "b/x.md", ".secret/a.md", ".agents/b.md"):
+        save(vault / path, "# Beans\n")
     await daemon_rig.settled()
     await daemon_rig.indexed()
-    for place, found in {"a": "a", "a/": "a", "title": "a", "title/": "title"}.items():
-        assert await find(daemon_rig, "beans", **{"in": place}) == [f"{found}/x.md"], place
-    assert await find(daemon_rig, "beans", limit=1) == ["a/x.md"]
-
-
-async def test_a_search_box_is_answered_from_the_first_letter_on(vault, daemon_rig: DaemonRig):
-    save(vault / "a.md", "# Daily beans\n")
-    save(vault / "b.md", "# Other\n\ndaily beans\n")
-    await daemon_rig.settled()
-    await daemon_rig.indexed()
-    assert await find(daemon_rig, "d*") == ["a.md"]
-    assert (
-        sorted(await find(daemon_rig, "da*"))
-        == sorted(await find(daemon_rig, "beans d*"))
-        == ["a.md", "b.md"]
-    )
+    for more, found in (
+        ({"in": "a"}, ["a/x.md"]),
+        ({"in": "a/"}, ["a/x.md"]),
+        ({}, [".agents/b.md", "a/x.md", "b/x.md"]),
+    ):
+        assert sorted(await find(daemon_rig, "beans", **more)) == found
+    assert len(await find(daemon_rig, "beans", limit=1)) == 1
 
 
 async def test_what_cannot_be_answered_is_refused_with_the_reason(daemon_rig: DaemonRig):
@@ -118,14 +110,6 @@ async def test_no_text_in_the_box_breaks_the_search(vault, daemon_rig: DaemonRig
                 assert answer.status in {200, 400}, text
                 await answer.json()
             assert time.process_time() - began < 8
-
-
-async def test_dot_folders_are_not_searched(vault, daemon_rig: DaemonRig):
-    save(vault / ".secret/a.md", "beans")
-    save(vault / ".agents/b.md", "beans")
-    await daemon_rig.settled()
-    await daemon_rig.indexed()
-    assert await find(daemon_rig, "beans") == [".agents/b.md"]
 
 
 async def test_the_doctor_lists_each_note_that_is_not_found_by_its_text(

@@ -115,17 +115,3 @@ async def test_a_key_cannot_tick_by_writing_the_file_and_an_admin_of_all_can(liv
         await daemon_rig.until(lambda: not suggestions.get(made.id).is_pending)
         await daemon_rig.daemon.approvals.quiet()
     assert (vault / "a.md").read_text() == "two\n"
-
-
-async def test_what_was_ticked_while_the_daemon_was_off_is_done_at_its_start(live: Live, vault):
-    save(vault / "a.md", "one\n")
-    async with live() as daemon_rig:
-        made = await propose(daemon_rig, "a.md", {"text": "two\n"})
-        file = vault / daemon_rig.daemon.vault.suggestions.record(made.id).file
-    save(file, file.read_text().replace("- [ ] approve", "- [x] approve"))
-    async with live() as daemon_rig:
-        await daemon_rig.until(
-            lambda: not daemon_rig.daemon.vault.suggestions.get(made.id).is_pending
-        )
-        await daemon_rig.daemon.approvals.quiet()
-    assert (vault / "a.md").read_text() == "two\n"
