@@ -112,6 +112,12 @@ async def error(daemon_rig: DaemonRig, method: str, path: str, **options: object
     return (await refused(daemon_rig, method, path, **options))[0]
 
 
+async def noticed(daemon_rig: DaemonRig) -> None:
+    """Wait until what was just saved is known to the daemon, and can be found."""
+    await daemon_rig.daemon.watched.detector.rescan()
+    await daemon_rig.indexed()
+
+
 async def spoken(daemon_rig: DaemonRig, request: bytes) -> bytes:
     """All that comes back when these bytes are sent."""
     reader, writer = await asyncio.open_connection("127.0.0.1", daemon_rig.daemon.port)

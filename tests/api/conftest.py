@@ -66,7 +66,7 @@ async def emptied(daemon_rig: DaemonRig) -> None:
         else:
             place.unlink()
     await daemon.watched.detector.rescan(accept_missing=True)
-    await daemon_rig.settled()
+    await daemon_rig.until(lambda: not (daemon.loop.queue.all() or daemon.agents.worker.busy))
     await daemon_rig.indexed()
     for subject in daemon.watched.problems.open:
         daemon.watched.problems.set(subject, None)

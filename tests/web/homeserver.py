@@ -55,16 +55,6 @@ class ServedHomeserver:
         """A person writes to the bot, in a direct chat that they begin for it."""
         self._run(self._write(f"!{person.lower()}:demo", f"@{person.lower()}:demo", person, text))
 
-    def answers(self, person: str) -> list[str]:
-        """What the bot has said to them, as it is after its edits."""
-        found: dict[str, str] = {}
-        for event in self._of(f"!{person.lower()}:demo"):
-            content = event["content"]
-            if event["sender"] == self.bot_id and event["type"] == "m.room.message":
-                replaced = content.get("m.relates_to", {}).get("event_id", event["event_id"])
-                found[replaced] = content.get("m.new_content", content)["body"]
-        return [*found.values()]
-
     async def start(self) -> web.AppRunner:
         app, api = web.Application(), "/_matrix/client/v3"
         app.router.add_get(f"{api}/account/whoami", self._who)

@@ -15,7 +15,7 @@ import pytest
 
 from parachuted.api import RESERVED
 from parachuted.keys import BEYOND_PATHS, KeyFile
-from tests.api.calls import ELSEWHERE, call, expect, get, key_of, messages, post, refused
+from tests.api.calls import ELSEWHERE, call, expect, get, key_of, messages, noticed, post, refused
 from tests.api.routes.test_modules import EXAMPLES, install, run_module
 from tests.api.test_app import ROUTES
 from tests.stories.daemon_rig import DaemonRig, save
@@ -85,7 +85,7 @@ async def test_the_examples_of_the_specification_work_in_both_ways(
         running = ("running", WHERE[trust])
         assert (reported["status"], reported["where"]) == running, reported["problem"]
     save(vault / "Brain/entities/Kevin.md", "# Kevin\n")
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
 
     entry, path = {"content": "Met with [[Kevin]] today.", "entry_id": "monday"}, "monday.md"
     made = await expect(daemon_rig, 201, "POST", ENTRIES, json=entry)
@@ -114,7 +114,7 @@ async def test_calls_of_a_module_are_checked_scoped_and_in_the_audit(
 ):
     for name in ("mine", "other"):
         save(vault / f"Daily/entries/{name}.md", f"{name}\n")
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
     await install(daemon_rig, EXAMPLES / "daily", trust)
 
     status, message = await refused(daemon_rig, "GET", f"{ENTRIES}?limit=many&offset=2")

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from io import BytesIO
 
-from tests.api.calls import expect, get
+from tests.api.calls import expect, get, noticed
 from tests.stories.daemon_rig import DaemonRig
 
 PLAN = "/api/bubble/plan"
@@ -69,7 +69,7 @@ async def test_a_slash_that_a_client_encodes_is_part_of_the_value(vault, daemon_
     """Generated clients encode every parameter of a path as a whole."""
     (vault / "A").mkdir()
     (vault / "A/tea.md").write_text("# Tea\n\n## Facts\nGreen.\n")
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
     for target in ("/api/notes/{}", "/api/notes/{}/backlinks", "/api/notes/{}/versions"):
         plain = await get(daemon_rig, target.format("A/tea.md"))
         for name in ("A%2Ftea.md", "A%2ftea.md"):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.calls import expect, get, key_of, post
+from tests.api.calls import expect, get, key_of, noticed, post
 from tests.api.routes.test_modules import install
 from tests.stories.daemon_rig import DaemonRig, note, save
 
@@ -37,7 +37,7 @@ def module(tmp_path: Path) -> Path:
 
 async def started(daemon_rig: DaemonRig, module: Path) -> None:
     await install(daemon_rig, module)
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
 
 
 async def test_every_agent_is_reported_with_the_fields_that_the_app_reads(
@@ -102,7 +102,7 @@ async def test_trust_takes_the_mark_off_and_nothing_else(vault, daemon_rig: Daem
     save(vault / "Inbox/mail.md", "# Mail\n")
     save(vault / "Work/clip.md", "---\ntitle: Clip\nOrigin: [web]\n---\n# Clip\n")
     save(vault / "Work/odd.md", "---\norigin: web\n# Never closed\n")
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
 
     trust, body = "/api/agents/trust", {"path": "Work/clip.md"}
     assert await post(daemon_rig, trust, body) == body | {"before": "web"}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from tests.api.calls import code, expect, get, post
+from tests.api.calls import code, expect, get, noticed, post
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 SESSION = "/api/contexts/session/s"
@@ -19,7 +19,7 @@ async def tree(vault: Path, daemon_rig: DaemonRig) -> Path:
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
     save(vault / "Projects/garden/CLAUDE.md", note("Garden"))
     save(vault / "Daily/today.md", note("Today"))
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
     return vault
 
 
@@ -46,7 +46,7 @@ async def test_a_chain_has_what_is_chosen_and_watched_and_lists_parents(
 
 async def test_names_that_are_no_utf8_do_not_break_the_answer(vault, daemon_rig: DaemonRig):
     save(vault / "b\udcff/AGENTS.md", note("Odd"))
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
     folders = (await get(daemon_rig, "/api/contexts/folders"))["folders"]
     files = (await get(daemon_rig, "/api/contexts/chain?folders=b%FF"))["files"]
     assert (folders[0]["path"], files[0]["path"]) == ("b\\xff", "b\\xff/AGENTS.md")
@@ -55,11 +55,11 @@ async def test_names_that_are_no_utf8_do_not_break_the_answer(vault, daemon_rig:
 async def test_the_listing_follows_the_disk(tree, daemon_rig: DaemonRig):
     before = await get(daemon_rig, "/api/contexts/folders")
     save(tree / "Daily/note.md", note("No context"))
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
     assert await get(daemon_rig, "/api/contexts/folders") == before
     save(tree / "Daily/CLAUDE.md", note("Daily"))
     (tree / "AGENTS.md").write_text("x" * 4000)
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
     folders = (await get(daemon_rig, "/api/contexts/folders"))["folders"]
 
     paths = [folder["path"] for folder in folders]

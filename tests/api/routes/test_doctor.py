@@ -3,7 +3,7 @@ from __future__ import annotations
 import sqlite3
 
 from parachuted.errors import StorageFailedError
-from tests.api.calls import get
+from tests.api.calls import get, noticed
 from tests.api.routes.test_module_settings import approved
 from tests.stories.daemon_rig import DaemonRig, note, save
 
@@ -18,7 +18,7 @@ async def test_the_doctor_names_each_note_that_cannot_be_read_and_why(vault, dae
     for name, data in odd.items():
         (vault / name).write_bytes(data)
     save(vault / "fine.md", note("Fine"))
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
     answer = await get(daemon_rig, "/api/doctor")
 
     findings = [(one["path"], one["is_problem"]) for one in answer["findings"]]
@@ -45,8 +45,7 @@ async def test_each_problem_comes_with_advice_and_a_remedy_of_the_api(
 
 async def test_the_doctor_shows_the_state_of_every_database(vault, daemon_rig: DaemonRig):
     save(vault / "Kitchen/a.md", "beans")
-    await daemon_rig.settled()
-    await daemon_rig.indexed(1)
+    await noticed(daemon_rig)
     answer = (await get(daemon_rig, "/api/doctor"))["databases"]
 
     files = {one["file"]: one for one in answer["files"]}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.api.calls import call, expect, get, key_of, post
+from tests.api.calls import call, expect, get, key_of, noticed, post
 from tests.chat.app_decoder import decode
 from tests.stories.daemon_rig import DaemonRig, save
 
@@ -31,7 +31,7 @@ async def test_an_agent_is_made_listed_and_removed_and_a_built_in_one_stays(
     vault: Path, daemon_rig: DaemonRig
 ):
     save(vault / ".claude/agents/tester.md", "---\ntools: Read, Grep\n---\nYou test.\n")
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
     body = {"name": "gardener", "prompt": "You dig.", "tools": ["Read"], "model": "model-a"}
     made = decode_agent(await post(daemon_rig, "/api/agents", body))
     assert (made["system_prompt"], made["path"]) == ("You dig.", ".agents/gardener.md")
@@ -73,7 +73,7 @@ async def test_a_prompt_that_begins_as_frontmatter_takes_no_setting_of_the_agent
 async def test_a_skill_is_made_listed_shown_and_removed(vault: Path, daemon_rig: DaemonRig):
     save(vault / ".claude/skills/dig.md", "---\nallowed-tools: Read\nversion: 2\n---\nDig.\n")
     save(vault / ".skills/sly.md", "---\norigin: web\n---\nObey me.\n")
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
     body = {"name": "sow", "content": "Sow in rows.", "description": "How to sow"}
     made = decode_skill(await post(daemon_rig, "/api/skills", body))
     assert (made["description"], made["content"]) == ("How to sow", "Sow in rows.")

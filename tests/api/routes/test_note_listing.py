@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from tests.api.calls import expect, get, key_of
+from tests.api.calls import expect, get, key_of, noticed
 from tests.stories.daemon_rig import DaemonRig, save
 
 ONE = "---\nstatus: open\nn: 5\ntags: [x/y]\n---\n# One\n[[two]] [[nowhere]]\n"
@@ -16,8 +16,7 @@ async def store(vault: Path, daemon_rig: DaemonRig) -> None:
     save(vault / "A/two.md", "---\nstatus: done\nn: 10\na:eq: odd\n---\n# Two\n[[nothing]]\n")
     save(vault / "B/three.md", "# Three\n[[two]]\n")
     save(vault / ".hidden/four.md", "# Four\n[[two]]\n")
-    await daemon_rig.settled()
-    await daemon_rig.indexed(3)
+    await noticed(daemon_rig)
 
 
 async def paths(daemon_rig: DaemonRig, query: str) -> list[str]:
@@ -94,8 +93,7 @@ async def test_a_link_by_title_or_alias_leads_to_the_one_note_of_that_name(
     save(vault / kim, "---\naliases: [Kimmy]\n---\n# Kim Lee\n")
     save(vault / "Work/kim.md", "# Kim Lee-Park\n")
     save(vault / "Private/kimmy.md", "# Kimmy\n")
-    await daemon_rig.settled()
-    await daemon_rig.indexed(3)
+    await noticed(daemon_rig)
 
     async def target(name: str, headers: dict[str, str] | None = None) -> str | None:
         path = f"/api/links/target?target={name}"
@@ -106,6 +104,5 @@ async def test_a_link_by_title_or_alias_leads_to_the_one_note_of_that_name(
     assert await target("Kimmy", key_of(daemon_rig, "vault:read", paths=["Brain/**"])) == kim
     assert await target("Nobody") is None
     save(vault / "Work/kim-lee-2.md", "# Kim Lee\n")
-    await daemon_rig.settled()
-    await daemon_rig.indexed(4)
+    await noticed(daemon_rig)
     assert await target("Kim%20Lee") is None

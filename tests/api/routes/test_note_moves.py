@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.vault import VaultPath
-from tests.api.calls import digest, expect, get, key_of, post, refused
+from tests.api.calls import digest, expect, get, key_of, noticed, post, refused
 from tests.stories.daemon_rig import DaemonRig, save
 
 MOVE = "/api/notes/a.md/move"
@@ -13,8 +13,7 @@ async def test_a_note_moves_and_its_links_follow(vault, daemon_rig: DaemonRig):
     save(vault / "A/Old.md", "# Old\n[[other]] [o](other.md)\n")
     save(vault / "A/other.md", "see [[Old|that]]\r\n[t](Old.md#x 'y')\r\n")
     save(vault / "b.md", "none\n")
-    await daemon_rig.settled()
-    await daemon_rig.indexed(3)
+    await noticed(daemon_rig)
     reported = await post(daemon_rig, "/api/notes/A/Old.md/move", {"to": "B/New one.md"})
     assert [one["path"] for one in reported["rewritten"]] == ["A/other.md"]
     assert reported == reported | {"path": "B/New one.md", "source": "A/Old.md", "left": 0}
@@ -35,8 +34,7 @@ async def test_a_note_moves_and_its_links_follow(vault, daemon_rig: DaemonRig):
 async def test_a_move_that_is_sent_again_is_answered_as_one(vault, daemon_rig: DaemonRig):
     save(vault / "a.md", "one")
     save(vault / "b.md", "[[a]]")
-    await daemon_rig.settled()
-    await daemon_rig.indexed(2)
+    await noticed(daemon_rig)
     path, body = MOVE, {"to": "c.md"}
     first = await post(daemon_rig, path, body)
     again = await post(daemon_rig, path, body)
@@ -82,8 +80,7 @@ async def test_a_key_moves_within_its_paths_and_learns_nothing_of_the_others(
     save(vault / "Mine/a.md", "x")
     save(vault / "Mine/b.md", "[[a]]")
     save(vault / "Hers/c.md", "[[a]] [[Mine/a]]")
-    await daemon_rig.settled()
-    await daemon_rig.indexed(3)
+    await noticed(daemon_rig)
     key = key_of(daemon_rig, "vault:read,write", paths=["Mine/**"])
     for source, target, path in (
         ("Mine/a.md", "Hers/a.md", "Hers/a.md"),
@@ -110,8 +107,7 @@ async def test_links_in_suggestions_modules_and_settings_are_left_as_they_are(
         save(vault / name, "- [ ] approve [[a]] and [it](../a.md)\n")
     save(vault / "a.md", "x\n")
     save(vault / "b.md", "[[a]]\n")
-    await daemon_rig.settled()
-    await daemon_rig.indexed(5)
+    await noticed(daemon_rig)
     reported = await post(daemon_rig, MOVE, {"to": "c/new.md"})
 
     assert [one["path"] for one in reported["rewritten"]] == ["b.md"]
@@ -130,8 +126,7 @@ async def test_what_a_key_does_not_see_decides_nothing_of_its_links(
     theirs = {"Mine/sub/b.md": "# B\n", "Mine/sub/a.md": "[[b]] [[new]] [[sub/b]]\n"}
     for path, text in (theirs | hidden).items():
         save(vault / path, text)
-    await daemon_rig.settled()
-    await daemon_rig.indexed(len(theirs | hidden))
+    await noticed(daemon_rig)
     key = {"headers": key_of(daemon_rig, "vault:read,write", paths=["Mine/**"])}
     where, to = "/api/notes/Mine/sub/b.md", {"to": "Mine/sub/new.md"}
     linked = await expect(daemon_rig, 200, "GET", f"{where}/backlinks", **key)
@@ -149,8 +144,7 @@ async def test_what_a_move_would_do_to_links_is_shown_first_and_then_happens(
     save(vault / "A/Old.md", "# Old\n[o](other.md)\n")
     save(vault / "A/other.md", "first\r\nsee [[Old|that]] and more\r\n")
     save(vault / "Secret/s.md", "[[Old]]\n")
-    await daemon_rig.settled()
-    await daemon_rig.indexed(3)
+    await noticed(daemon_rig)
     path, body = "/api/notes/A/Old.md/move-plan", {"to": "B/New.md"}
     links = (await post(daemon_rig, path, body))["links"]
     lines = [(one["path"], one["line"], one["was"], one["becomes"]) for one in links]

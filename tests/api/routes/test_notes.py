@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import aiohttp
 
-from tests.api.calls import digest, error, expect, get, key_of, refused, spoken
+from tests.api.calls import digest, error, expect, get, key_of, noticed, refused, spoken
 from tests.stories.daemon_rig import DaemonRig, save
 
 ONE = digest("one\n")
@@ -97,7 +97,7 @@ async def test_a_just_saved_note_is_never_reported_as_it_was(vault, daemon_rig: 
             f"# {number % 10}\n"
         )  # in place: the same size, and often the same tick of the clock
         assert (await get(daemon_rig, "/api/notes/a.md"))["title"] == str(number % 10)
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
     for number in range(60, 75):
         save(vault / "a.md", f"# {number}\n")
         assert (await get(daemon_rig, "/api/notes/a.md"))["title"] == str(number)
@@ -174,7 +174,7 @@ async def test_the_earlier_texts_are_listed_and_each_comes_in_the_form_asked_for
     vault, daemon_rig: DaemonRig
 ):
     save(vault / "A/pond.md", "one\n")
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
     path = "/api/notes/A/pond.md"
     for text in (b"two\n", b"# Three\n"):
         await expect(daemon_rig, 200, "PUT", path, data=text)
@@ -202,7 +202,7 @@ async def test_a_note_without_a_heading_has_the_title_that_lists_give_it(
     save(vault / "Tea.md", "green\n")
     os.utime(vault / "Tea.md", ns=(NS, NS))  # st_mtime of it is another microsecond
     save(vault / "b.md", "---\ntitle: ' Said '\n---\n# B\n")
-    await daemon_rig.indexed(2)
+    await noticed(daemon_rig)
     listed = {one["path"]: one["title"] for one in (await get(daemon_rig, "/api/notes"))["notes"]}
     assert listed == {"Tea.md": "Tea", "b.md": "Said"}
     assert {
@@ -217,7 +217,7 @@ async def test_a_key_sees_its_paths_alone_whatever_others_just_read(vault, daemo
     save(vault / "Hers/b.md", "# hers\n")
     (vault / "Mine/hers.md").symlink_to("../Hers/b.md")
     key = key_of(daemon_rig, "vault:read", paths=["Mine/**"])
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
     for _ in range(2):
         assert (await get(daemon_rig, "/api/notes/Hers/b.md"))["title"] == "hers"
         await expect(daemon_rig, 200, "GET", "/api/notes/Mine/a.md", headers=key)

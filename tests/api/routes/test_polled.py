@@ -9,7 +9,7 @@ from pathlib import Path
 
 from parachuted import __version__
 from parachuted.testing import ScriptedBackend, say
-from tests.api.calls import get, post
+from tests.api.calls import get, noticed, post
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 
@@ -71,7 +71,7 @@ async def test_sessions_are_files_of_the_vault_so_none_has_to_be_moved(
 ):
     save(vault / "Chat/sessions/a.md", "# A\n")
     save(vault / "Chat/sessions/old/b.md", "# B\n")
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
     scan = await get(daemon_rig, "/api/migration/scan")
     moved = await post(daemon_rig, "/api/migration/session/x", {"copyTranscript": True})
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from tests.api.calls import error, expect, get
+from tests.api.calls import error, expect, get, noticed
 from tests.stories.daemon_rig import DaemonRig, note, save
 
 PREVIEW = "/api/prompt/preview"
@@ -19,7 +19,7 @@ async def tree(vault: Path, daemon_rig: DaemonRig) -> Path:
     save(vault / "Projects/garden/CLAUDE.md", "# Tools\n")
     save(vault / "Chat/contexts/old.md", "# Old words\n")
     save(vault / "Agents/helper.md", "---\nname: Helper\n---\nYou help.\n")
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
     return vault
 
 
@@ -77,7 +77,7 @@ async def test_the_budget_is_fifty_thousand_tokens_unless_said_otherwise(
 ):
     for number in range(3):
         save(vault / f"big/{number}/AGENTS.md", "x" * 100_000)
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
     where = f"{PREVIEW}?contexts=big/0,big/1,big/2"
     for most, tokens, is_cut in (("", 50_000, True), ("&max_tokens=100000", 75_000, False)):
         preview = await get(daemon_rig, where + most)

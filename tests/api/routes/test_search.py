@@ -10,7 +10,7 @@ import pytest
 
 from parachuted.api.routes.search import folders_of
 from parachuted.keys import AccessGrant, PathGlob
-from tests.api.calls import expect, get, key_of
+from tests.api.calls import expect, get, key_of, noticed
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
 
@@ -25,8 +25,7 @@ async def find(daemon_rig: DaemonRig, text: str, **more: object) -> list[str]:
 
 async def test_a_saved_note_is_found_soon(vault, daemon_rig: DaemonRig):
     save(vault / "old.md", "# Old\n\nbeans\n")
-    await daemon_rig.settled()
-    await daemon_rig.indexed()
+    await noticed(daemon_rig)
     assert await find(daemon_rig, "beans") == ["old.md"]
     for number in range(10):
         save(vault / "old.md", f"# Old\n\nword{number}\n")
@@ -34,13 +33,11 @@ async def test_a_saved_note_is_found_soon(vault, daemon_rig: DaemonRig):
             await asyncio.sleep(0.002)
     (vault / "old.md").rename(vault / "new.md")
     await daemon_rig.until(lambda: daemon_rig.reported("file.moved"))
-    await daemon_rig.settled()
-    await daemon_rig.indexed()
+    await noticed(daemon_rig)
     assert await find(daemon_rig, "word9") == ["new.md"]
     (vault / "new.md").unlink()
     await daemon_rig.until(lambda: daemon_rig.reported("file.deleted"))
-    await daemon_rig.settled()
-    await daemon_rig.indexed()
+    await noticed(daemon_rig)
     assert await find(daemon_rig, "word9") == []
 
 
@@ -49,8 +46,7 @@ async def test_a_hit_is_reported_with_a_snippet_that_cannot_be_script(vault, dae
         vault / "a.md",
         "---\ntags: [x]\n---\n# Beans & <b>peas</b>\n\n<script>alert('beans')</script>\n",
     )
-    await daemon_rig.settled()
-    await daemon_rig.indexed()
+    await noticed(daemon_rig)
     answer = await get(daemon_rig, "/api/search?q=beans&explain=1")
 
     (hit,) = answer["results"]
@@ -70,8 +66,7 @@ async def test_a_search_is_kept_to_a_folder_and_passes_over_dot_folders(
     """Parts of notes and beginnings of words: tests/search/test_engine.py and test_query.py."""
     for path in ("a/x.md", "b/x.md", ".secret/a.md", ".agents/b.md"):
         save(vault / path, "# Beans\n")
-    await daemon_rig.settled()
-    await daemon_rig.indexed()
+    await noticed(daemon_rig)
     for more, found in (
         ({"in": "a"}, ["a/x.md"]),
         ({"in": "a/"}, ["a/x.md"]),
@@ -117,8 +112,7 @@ async def test_the_doctor_lists_each_note_that_is_not_found_by_its_text(
 ):
     save(vault / "fine.md", "beans")
     (vault / "binary.md").write_bytes(b"\0\1\2")
-    await daemon_rig.settled()
-    await daemon_rig.indexed()
+    await noticed(daemon_rig)
     answer = await get(daemon_rig, "/api/doctor")
 
     assert answer["search"] == {"indexed": 2, "waiting": 0}
@@ -147,8 +141,7 @@ async def test_an_index_that_is_garbled_or_gone_is_made_again_and_said(live: Liv
 
 async def test_names_that_are_not_utf8_are_reported_as_they_can_be(vault, daemon_rig: DaemonRig):
     (vault / os.fsdecode(b"caf\xe9.md")).write_text("beans")
-    await daemon_rig.settled()
-    await daemon_rig.indexed()
+    await noticed(daemon_rig)
     assert await find(daemon_rig, "beans") == ["caf\\xe9.md"]
 
 
@@ -172,8 +165,7 @@ async def test_a_key_for_one_folder_finds_its_notes_and_no_others(vault, daemon_
     for number in range(40):
         save(vault / f"Private/{number}.md", f"# Beans {number}\n\nbeans beans\n")
         save(vault / f"Open/{number}.md", f"some beans {number}\n")
-    await daemon_rig.settled()
-    await daemon_rig.indexed(80)
+    await noticed(daemon_rig)
     key = {"headers": key_of(daemon_rig, "vault:read", paths=["Open/**"], local=True)}
     answer = await expect(daemon_rig, 200, "GET", "/api/search?q=beans&limit=30", **key)
     none = await expect(daemon_rig, 200, "GET", "/api/search?q=beans&in=Private", **key)

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 import pytest
 import pytest_asyncio
 
-from tests.api.calls import digest, expect, get, key_of, post
+from tests.api.calls import digest, expect, get, key_of, noticed, post
 from tests.stories.daemon_rig import DaemonRig, save
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0"
@@ -29,7 +29,7 @@ async def tree(vault: Path, daemon_rig: DaemonRig) -> Path:
     save(vault / "Elsewhere.md", "not below the root\n")
     (vault / "Daily/assets").mkdir()
     (vault / "Daily" / PICTURE).write_bytes(PNG)
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
     daemon_rig.events.clear()
     return vault
 
@@ -114,7 +114,7 @@ async def test_binary_kinds_come_beside_what_a_pattern_matches(
         return {file["path"] for file in await listed(daemon_rig, f"{listing}?root=Media{query}")}
 
     save(vault / "Media/clip.WAV", "RIFF")
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
     for query, expected in {
         "": {"clip.WAV"},
         "&include_binary=true": {"clip.WAV"},
@@ -123,7 +123,7 @@ async def test_binary_kinds_come_beside_what_a_pattern_matches(
         assert await paths(query) == expected
     for name in ("note.md", "table.csv", ".hidden"):
         save(vault / "Media" / name, "x\n")
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
     for query, expected in {
         "": {"clip.WAV", "note.md", "table.csv"},
         "&include_binary=true": {"clip.WAV", "note.md", "table.csv"},
@@ -333,7 +333,7 @@ async def test_more_than_a_fifth_of_the_vault_goes_only_when_it_is_confirmed(
     notes = [f"note-{number}.md" for number in range(50)]
     for name in notes:
         save(vault / "Daily" / name, f"{name}\n")
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
     key = key_of(daemon_rig, "vault:write")  # what others deleted does not count
     at_once = await delete(daemon_rig, "Daily", notes[:11], key)
     assert (at_once["deleted"], at_once["confirm_needed"]) == (0, True)
@@ -360,7 +360,7 @@ async def test_a_key_with_paths_confirms_by_the_files_that_it_sees(
         save(vault / f"Private/note-{number}.md", "note\n")
     for number in range(4):
         save(vault / f"Daily/note-{number}.md", "note\n")
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
     key = key_of(daemon_rig, "vault:write", paths=["Daily/**"])
     answer = await delete(daemon_rig, "Daily", ["note-0.md", "note-1.md"], key)
 

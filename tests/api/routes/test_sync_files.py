@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from tests.api.calls import expect, key_of
+from tests.api.calls import expect, key_of, noticed
 from tests.stories.daemon_rig import DaemonRig, save
 
 BEYOND = [
@@ -21,7 +21,7 @@ async def tree(vault: Path, daemon_rig: DaemonRig) -> Path:
     save(vault / "Projects/plan.md", "another plan\n")
     (vault / "Daily/peek.md").symlink_to("private/diary.md")
     (vault / "Daily/door").symlink_to("../Projects")
-    await daemon_rig.settled()
+    await noticed(daemon_rig)
     return vault
 
 
