@@ -157,11 +157,8 @@ async def test_a_listed_page_may_read_all_answers_and_no_other_page_may(live: Li
         async def allowed(method: str, path: str, **headers: str) -> tuple[int, object]:
             async with session.request(method, daemon_rig.url + path, headers=headers) as answer:
                 assert "Access-Control-Allow-Credentials" not in answer.headers
-                said = {
-                    name: answer.headers.get(name)
-                    for name in ("Access-Control-Allow-Origin", "Vary")
-                }
-                return answer.status, tuple(said.values())
+                said = map(answer.headers.get, ("Access-Control-Allow-Origin", "Vary"))
+                return answer.status, tuple(said)
 
         own = "https://notes.example"
         for path, status in (
@@ -190,9 +187,7 @@ async def test_a_listed_page_may_read_all_answers_and_no_other_page_may(live: Li
             assert status_of(answer) == status, host
 
 
-async def test_a_preflight_of_a_listed_page_needs_no_key(
-    live: Live,
-):
+async def test_a_preflight_of_a_listed_page_needs_no_key(live: Live):
     asked = {
         "Origin": "http://localhost:8080",
         "Access-Control-Request-Method": "PATCH",

@@ -93,7 +93,7 @@ async def test_what_cannot_be_answered_is_refused_with_the_reason(daemon_rig: Da
 async def test_no_text_in_the_box_breaks_the_search(vault, daemon_rig: DaemonRig):
     save(vault / "a.md", "beans")
     async with aiohttp.ClientSession() as session:
-        await daemon_rig.indexed()
+        await noticed(daemon_rig)
         for text in (
             *('"', "NEAR(a b)", "body:x", "{title}: a", "a AND", "^a", "%00a", "%ff%fe"),
             *("a' OR 1=1", "title:", 'k:"', "((((", "%F0%9F%98%80 a"),
