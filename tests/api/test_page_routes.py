@@ -71,9 +71,7 @@ async def test_a_file_is_kept_for_ever_and_sent_compressed_and_known_by_its_tag(
             assert status in {403, 404}
 
 
-async def test_the_service_worker_names_the_files_that_screens_may_load(
-    live: Live,
-):
+async def test_the_service_worker_names_the_files_that_screens_may_load(live: Live):
     async with live(auth_mode="always") as daemon_rig, aiohttp.ClientSession() as session:
         status, headers, body = await answered(session, daemon_rig.url + "/service-worker.js")
         named = re.findall(rb'"(/web/[^"]+)"', body)

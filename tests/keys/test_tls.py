@@ -101,9 +101,7 @@ def test_a_certificate_that_its_key_signed_for_another_host_is_refused(authority
         greeted(context, authority, "bank.example")
 
 
-def test_the_certificate_is_renewed_before_its_end_or_at_a_new_address(
-    tmp_path,
-):
+def test_the_certificate_is_renewed_before_its_end_or_at_a_new_address(tmp_path):
     authority, begun = CertificateAuthority(tmp_path), NOW - timedelta(days=21)
     authority.make([], begun)
     authority.renew(["192.168.7.4"], begun)

@@ -100,11 +100,7 @@ def install(daemon: CommandLine, folder: Path) -> None:
 
 @pytest.mark.parametrize("width", [390, 1440])
 def test_a_modules_page_works_by_its_bridge_and_reaches_nothing_else(
-    opens: Opens,
-    daemon: CommandLine,
-    strangers: list[socket.socket],
-    tmp_path: Path,
-    width: int,
+    opens: Opens, daemon: CommandLine, strangers: list[socket.socket], tmp_path: Path, width: int
 ):
     it = opens("#/modules", width=width, quiet=False)
     name, away = f"beds{width}", f"http://127.0.0.1:{strangers[0].getsockname()[1]}"

@@ -8,9 +8,7 @@ from tests.api.calls import call, expect, get, refused
 from tests.stories.daemon_rig import DaemonRig, save
 
 
-async def test_each_error_has_an_id_of_its_own_that_the_audit_has_too(
-    daemon_rig: DaemonRig,
-):
+async def test_each_error_has_an_id_of_its_own_that_the_audit_has_too(daemon_rig: DaemonRig):
     answers = [(await call(daemon_rig, "GET", "/api/notes/none.md"))[1] for _ in range(5)]
     assert daemon_rig.daemon.vault.audit.flush()
     reported = (await get(daemon_rig, "/api/audit?limit=100"))["events"]

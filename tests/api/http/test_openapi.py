@@ -51,9 +51,7 @@ def words(part: object) -> Iterator[str]:
         yield from words(inner)
 
 
-async def test_headers_that_are_read_and_raw_bodies_are_described(
-    daemon_rig: DaemonRig,
-):
+async def test_headers_that_are_read_and_raw_bodies_are_described(daemon_rig: DaemonRig):
     paths = (await get(daemon_rig, "/api/openapi.json"))["paths"]
 
     def headers(path: str, method: str) -> set[str]:

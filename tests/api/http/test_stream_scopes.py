@@ -119,9 +119,7 @@ async def test_a_stream_ends_with_its_key(daemon_rig: DaemonRig):
         assert await ended(stream) < 0.2, "over HTTP it ends at once"
 
 
-async def test_nothing_after_a_change_of_a_key_is_reported_to_its_streams(
-    daemon_rig: DaemonRig,
-):
+async def test_nothing_after_a_change_of_a_key_is_reported_to_its_streams(daemon_rig: DaemonRig):
     file = KeyFile(daemon_rig.daemon.watched.home).path
     event = {"by": "person", "run": None, "causes": [], "digest": None}
     async with reading(daemon_rig, key_of(daemon_rig, "vault:read")) as stream:

@@ -117,9 +117,7 @@ async def test_a_run_is_reported_whole_and_has_the_cause_of_the_save(live: Live,
     assert {*person["causes"]} <= {*causes}
 
 
-async def test_a_write_over_the_api_is_a_line_with_its_caller_and_request(
-    daemon_rig: DaemonRig,
-):
+async def test_a_write_over_the_api_is_a_line_with_its_caller_and_request(daemon_rig: DaemonRig):
     headers = {**key_of(daemon_rig, "vault:read,write"), "Content-Type": "text/markdown"}
     new = "/api/notes/new.md"
     await expect(daemon_rig, 201, "PUT", new, data=b"# New\n", headers=headers)

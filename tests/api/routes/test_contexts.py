@@ -90,9 +90,7 @@ async def test_a_session_keeps_what_was_chosen_for_it_through_a_restart(live: Li
         assert cleared["folder_paths"] == []
 
 
-async def test_what_is_not_a_list_of_folders_is_refused_and_changes_nothing(
-    daemon_rig: DaemonRig,
-):
+async def test_what_is_not_a_list_of_folders_is_refused_and_changes_nothing(daemon_rig: DaemonRig):
     hundred = [str(number) for number in range(100)]
     await expect(daemon_rig, 200, "PUT", SESSION, json={"folder_paths": hundred})
     for body in (

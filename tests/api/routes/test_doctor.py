@@ -30,9 +30,7 @@ async def test_the_doctor_names_each_note_that_cannot_be_read_and_why(vault, dae
         assert one["message"]
 
 
-async def test_each_problem_comes_with_advice_and_a_remedy_of_the_api(
-    daemon_rig: DaemonRig,
-):
+async def test_each_problem_comes_with_advice_and_a_remedy_of_the_api(daemon_rig: DaemonRig):
     daemon_rig.daemon.watched.problems.set("missing", "600 of 700 files are gone")
     daemon_rig.daemon.watched.problems.set("file:Kitchen/a.md", "it cannot be read")
     found = {one["about"]: one for one in (await get(daemon_rig, "/api/doctor"))["findings"]}

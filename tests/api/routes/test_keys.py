@@ -120,9 +120,7 @@ async def test_a_key_makes_keys_that_may_do_less_and_are_over_no_later(live: Liv
     assert usual["expires_at"] == "2026-03-03T12:00:00Z"
 
 
-async def test_a_key_neither_sees_nor_revokes_keys_that_may_do_more(
-    daemon_rig: DaemonRig,
-):
+async def test_a_key_neither_sees_nor_revokes_keys_that_may_do_more(daemon_rig: DaemonRig):
     secret = await made(daemon_rig, label="other", scopes=[{**READ, "module": "curator"}])
     admin = key_of(daemon_rig, "vault:read", "system:admin")
     less = await made(daemon_rig, by=admin, label="less")
@@ -134,9 +132,7 @@ async def test_a_key_neither_sees_nor_revokes_keys_that_may_do_more(
     await expect(daemon_rig, 401, "GET", KEYS, headers=admin)
 
 
-async def test_a_name_that_is_taken_is_refused_also_when_two_come_at_once(
-    daemon_rig: DaemonRig,
-):
+async def test_a_name_that_is_taken_is_refused_also_when_two_come_at_once(daemon_rig: DaemonRig):
     await made(daemon_rig)
     again = await made(daemon_rig, 409)
     asked = (call(daemon_rig, "POST", KEYS, json={"label": "tablet"}) for _ in range(5))

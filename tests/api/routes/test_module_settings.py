@@ -79,9 +79,7 @@ async def test_the_log_shows_the_lines_of_that_module_alone(garden, daemon_rig: 
     assert (await get(daemon_rig, f"{where}?limit=1"))["lines"] == shown[1:]
 
 
-async def test_official_modules_are_offered_until_they_are_installed(
-    daemon_rig: DaemonRig,
-):
+async def test_official_modules_are_offered_until_they_are_installed(daemon_rig: DaemonRig):
     offered = {one["name"]: one for one in (await get(daemon_rig, "/api/modules"))["available"]}
 
     assert {"daily", "brain", "chat"} <= {*offered}
