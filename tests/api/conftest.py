@@ -56,7 +56,6 @@ async def emptied(daemon_rig: DaemonRig) -> None:
     daemon.authenticator.mode = "remote"
     daemon.authenticator._failures = FailedAttempts()
     daemon.authenticator.look()
-    daemon.agents.worker.resume()
     for module in daemon.modules.manager.status():
         await call(daemon_rig, "DELETE", f"/api/modules/{module.name}?data=true")
     for place in daemon_rig.vault.iterdir():
@@ -66,6 +65,7 @@ async def emptied(daemon_rig: DaemonRig) -> None:
         else:
             place.unlink()
     await daemon.watched.detector.rescan(accept_missing=True)
+    daemon.agents.worker.resume()
     await daemon_rig.until(lambda: not (daemon.loop.queue.all() or daemon.agents.worker.busy))
     await daemon_rig.indexed()
     for subject in daemon.watched.problems.open:

@@ -7,17 +7,17 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 
 import aiohttp
+import pytest
 from yarl import URL
 
 from parachuted.api.http.route import Route
 from parachuted.keys import BEYOND_PATHS, CAPABILITIES
 from tests.api.calls import ELSEWHERE, get, key_of
 from tests.api.places import INSIDE, Place, places
-from tests.stories.daemon_rig import DaemonRig, Live, save
+from tests.stories.daemon_rig import DaemonRig, save
 
 SECRET = b"canary 5d2e"
 OUTSIDE, MISSING = "Private/diary.md", "Private/other.md"
@@ -54,11 +54,11 @@ def routes_of(daemon_rig: DaemonRig) -> list[Route]:
     )
 
 
-def filled(route: Route, path: str, name: str = "none") -> str:
+def filled_in(route: Route, path: str) -> str:
     """The route's path with a file's in the place of its names."""
     return re.sub(
         r"\{(\w+)(:(?:[^{}]|\{[^{}]*\})*)?\}",
-        lambda found: path if "." in (found[2] or "") else name,
+        lambda found: path if "." in (found[2] or "") else "none",
         route.path,
     )
 
@@ -88,39 +88,34 @@ async def status_of(
 
 
 async def test_no_key_and_no_other_scope_opens_a_route(
-    live: Live, vault: Path, session: aiohttp.ClientSession
+    filled: Path, session: aiohttp.ClientSession, daemon_rig: DaemonRig
 ):
-    fill(vault)
-    async with live() as daemon_rig:
-        routes = routes_of(daemon_rig)
-        wrong = {
-            words: key_of(daemon_rig, words)
-            for words in {words for route in routes for words in others(route)}
-        }
-        daemon_rig.daemon.authenticator.look()
-        before = contents(vault)
-        opened, tried = [], 0
-        for route in routes:
-            if route.capability is None:
-                continue
-            tries = [
-                (401, ELSEWHERE),
-                (401, {"Authorization": "Bearer ", **ELSEWHERE}),
-                *((403, wrong[words]) for words in others(route)),
-            ]
-            tries += [(401, {**ELSEWHERE, **override}) for override in OVERRIDES]
-            for (expected, headers), method in itertools.product(
-                tries, [route.method, *(["HEAD"] if route.method == "GET" else [])]
-            ):
-                status, body = await status_of(
-                    session, daemon_rig, method, filled(route, INSIDE), headers=headers, data=b"{}"
-                )
-                tried += 1
-                if status != expected and not (method == "HEAD" and status == 405):
-                    opened.append((method, route.path, headers, status, body[:80]))
-        assert opened == []
-        assert contents(vault) == before
-        assert tried > 20 * len([route for route in routes if route.capability])
+    routes = [route for route in routes_of(daemon_rig) if route.capability is not None]
+    wrong = {
+        words: key_of(daemon_rig, words)
+        for words in {words for route in routes for words in others(route)}
+    }
+    daemon_rig.daemon.authenticator.look()
+    before, opened, tried = contents(filled), [], 0
+    for route in routes:
+        tries = [
+            (401, ELSEWHERE),
+            (401, {"Authorization": "Bearer ", **ELSEWHERE}),
+            *((403, wrong[words]) for words in others(route)),
+            *((401, {**ELSEWHERE, **override}) for override in OVERRIDES),
+        ]
+        methods = [route.method, *(["HEAD"] if route.method == "GET" else [])]
+        for (expected, headers), method in itertools.product(tries, methods):
+            sent = {"headers": headers, "data": b"{}"}
+            status, body = await status_of(
+                session, daemon_rig, method, filled_in(route, INSIDE), **sent
+            )
+            tried += 1
+            if status != expected and not (method == "HEAD" and status == 405):
+                opened.append((method, route.path, headers, status, body[:80]))
+    assert opened == []
+    assert contents(filled) == before
+    assert tried > 20 * len(routes)
 
 
 FOR_PATH_KEYS = {
@@ -142,46 +137,44 @@ OF_MODULES = (
 
 
 async def test_every_route_is_closed_to_a_key_with_paths_unless_declared(
-    live: Live, vault: Path, home: Path, session: aiohttp.ClientSession
+    filled: Path, home: Path, session: aiohttp.ClientSession, daemon_rig: DaemonRig
 ):
     """`**` is a path too, and so is the folder that a scope on Daily lends of the vault."""
-    fill(vault)
-    async with live() as daemon_rig:
-        assert await daemon_rig.daemon.modules.manager.wait_started(60)
-        routes = {
-            f"{route.method} {re.sub(r':[^}]*', '', route.path)}": route
-            for route in routes_of(daemon_rig)
-        }
-        keys = [
-            key_of(daemon_rig, "*:read,write,admin", paths=[path]) for path in ("Projects/**", "**")
-        ]
-        folder = key_of(daemon_rig, "daily:read,write,admin")
-        daemon_rig.daemon.authenticator.look()
-        before, settings = contents(vault), contents(home)
+    assert await daemon_rig.daemon.modules.manager.wait_started(60)
+    routes = {
+        f"{route.method} {re.sub(r':[^}]*', '', route.path)}": route
+        for route in routes_of(daemon_rig)
+    }
+    everything = "*:read,write,admin"
+    keys = [key_of(daemon_rig, everything, paths=[path]) for path in ("Projects/**", "**")]
+    folder = key_of(daemon_rig, "daily:read,write,admin")
+    daemon_rig.daemon.authenticator.look()
+    before, settings = contents(filled), yaml_of(home)
 
-        async def said(method: str, path: str, key: dict[str, str]) -> tuple[int, bytes]:
-            return await status_of(session, daemon_rig, method, path, headers=key, data=b"{}")
+    async def said(method: str, path: str, key: dict[str, str]) -> tuple[int, bytes]:
+        return await status_of(session, daemon_rig, method, path, headers=key, data=b"{}")
 
-        opened = []
-        for name, route in routes.items():
-            if route.capability is None or route.for_path_keys:
-                continue
-            of_vault = [folder] if route.module == "vault" else []
-            for key in (*keys, *of_vault):
-                status, body = await said(route.method, filled(route, INSIDE), key)
-                if status != 403 or (BEYOND_PATHS.encode() not in body and route.has_head):
-                    opened.append((name, status, body[:200]))
-        for name in OF_MODULES:
-            status, body = await said(*name.split(" "), keys[0])
-            if status not in {403, 404}:
+    opened = []
+    for name, route in routes.items():
+        if route.capability is None or route.for_path_keys:
+            continue
+        of_vault = [folder] if route.module == "vault" else []
+        for key in (*keys, *of_vault):
+            status, body = await said(route.method, filled_in(route, INSIDE), key)
+            if status != 403 or (BEYOND_PATHS.encode() not in body and route.has_head):
                 opened.append((name, status, body[:200]))
+    for name in OF_MODULES:
+        status, body = await said(*name.split(" "), keys[0])
+        if status not in {403, 404}:
+            opened.append((name, status, body[:200]))
 
-        assert opened == []
-        assert {name for name, route in routes.items() if route.for_path_keys} == FOR_PATH_KEYS
-        assert contents(vault) == before
-        assert {path: text for path, text in contents(home).items() if path.endswith(".yaml")} == {
-            path: text for path, text in settings.items() if path.endswith(".yaml")
-        }
+    assert opened == []
+    assert {name for name, route in routes.items() if route.for_path_keys} == FOR_PATH_KEYS
+    assert (contents(filled), yaml_of(home)) == (before, settings)
+
+
+def yaml_of(home: Path) -> dict[str, bytes]:
+    return {path: text for path, text in contents(home).items() if path.endswith(".yaml")}
 
 
 def contents(vault: Path) -> dict[str, bytes]:
@@ -189,33 +182,38 @@ def contents(vault: Path) -> dict[str, bytes]:
     return {path.relative_to(vault).as_posix(): path.read_bytes() for path in files}
 
 
-def fill(vault: Path) -> None:
-    save(vault / INSIDE, "# Garden\n\n## Facts\n\n[[diary]]\n")
-    save(
-        vault / OUTSIDE,
-        "---\nwatch:\n  - Projects/*\n---\n# Diary\n\n## "
-        f"Facts\n\n{SECRET.decode()}\n\n[[AGENTS]]\n",
-    )
+@pytest.fixture
+def filled(vault: Path, daemon_rig: DaemonRig) -> Path:
+    """The vault with what a key may see and what it may not, and ways from one to the other."""
+    daemon_rig.daemon.agents.worker.pause()  # the diary watches the projects
+    keep(vault)
+    head = "---\nwatch:\n  - Projects/*\n---\n# Diary\n\n## Facts\n\n"
+    save(vault / OUTSIDE, f"{head}{SECRET.decode()}\n\n[[AGENTS]]\n")
     (vault / "Projects/link.md").symlink_to(vault / OUTSIDE)
     (vault / "Projects/folder").symlink_to(vault / "Private")
     (vault / "Projects/hard.md").symlink_to("/etc/hostname")
+    return vault
 
 
-def keys_for(
-    daemon_rig: DaemonRig, kinds: Iterable[tuple[str, str]]
-) -> dict[tuple[str, str], dict[str, str]]:
-    """A key for each module and capability that is limited to the projects."""
-    return {
-        (module, one): key_of(daemon_rig, f"{module}:{one}", paths=["Projects/**"])
-        for module, one in sorted(set(kinds))
-    }
-
-
-async def kept(place: Place, vault: Path) -> None:
+def keep(vault: Path) -> None:
     """What a try may have moved or taken away, put back."""
     if not (vault / INSIDE).is_file():
-        fill_again = vault / INSIDE
-        save(fill_again, "# Garden\n\n## Facts\n\n[[diary]]\n")
+        save(vault / INSIDE, "# Garden\n\n## Facts\n\n[[diary]]\n")
+
+
+async def places_for_path_keys(
+    daemon_rig: DaemonRig,
+) -> list[tuple[Place, dict[str, str]]]:
+    """Each place of a call that is for keys with paths, with a key that is limited to the projects
+    and to what that call needs.
+    """
+    document = await get(daemon_rig, "/api/openapi.json")
+    found = [place for place in places(document) if place.call.get("x-for-path-keys")]
+    keys = {
+        scope: key_of(daemon_rig, scope, paths=["Projects/**"])
+        for scope in sorted({f"{place.module}:{place.capability}" for place in found})
+    }
+    return [(place, keys[f"{place.module}:{place.capability}"]) for place in found]
 
 
 def said(body: bytes) -> bytes:
@@ -224,66 +222,38 @@ def said(body: bytes) -> bytes:
 
 
 async def test_a_key_of_some_paths_gets_no_byte_of_others_in_any_spelling(
-    live: Live,
-    vault: Path,
+    filled: Path,
     session: aiohttp.ClientSession,
     torture: bool,  # noqa: FBT001
+    daemon_rig: DaemonRig,
 ):
-    fill(vault)
-    async with live() as daemon_rig:
-        found = [
-            place
-            for place in places(await get(daemon_rig, "/api/openapi.json"))
-            if place.call.get("x-for-path-keys")
-        ]
-        keys = keys_for(daemon_rig, [(place.module, place.capability) for place in found])
-        daemon_rig.daemon.agents.worker.pause()  # the diary watches the projects
-        private, following = {OUTSIDE: (vault / OUTSIDE).read_bytes()}, itertools.cycle(SPELLINGS)
-        reported, answers = [], Counter()
-        for place in found:
-            for spelling in SPELLINGS if torture else itertools.islice(following, 9):
-                await kept(place, vault)
-                value, is_raw = spelling.replace("{p}", OUTSIDE), place.where.startswith("path ")
-                status, body = await place.tried(
-                    session, daemon_rig, value, keys[place.module, place.capability], raw=is_raw
-                )
-                answers[status] += 1
-                if SECRET in body or status >= 500:
-                    reported.append((str(place), value, status, body[:200]))
-        assert reported == []
-        assert {path: (vault / path).read_bytes() for path in private} == private
-        assert sorted(path.name for path in (vault / "Private").iterdir()) == ["diary.md"]
-        assert answers[200] > 20, answers
+    private, following = (filled / OUTSIDE).read_bytes(), itertools.cycle(SPELLINGS)
+    reported, answers = [], Counter()
+    for place, key in await places_for_path_keys(daemon_rig):
+        for spelling in SPELLINGS if torture else itertools.islice(following, 9):
+            keep(filled)
+            value, is_raw = spelling.replace("{p}", OUTSIDE), place.where.startswith("path ")
+            status, body = await place.tried(session, daemon_rig, value, key, raw=is_raw)
+            answers[status] += 1
+            if SECRET in body or status >= 500:
+                reported.append((str(place), value, status, body[:200]))
+    assert reported == []
+    assert (filled / OUTSIDE).read_bytes() == private
+    assert [path.name for path in (filled / "Private").iterdir()] == ["diary.md"]
+    assert answers[200] > 20, answers
 
 
 async def test_what_is_there_beyond_a_key_and_what_is_not_are_not_distinguished(
-    live: Live, vault: Path, session: aiohttp.ClientSession
+    filled: Path, session: aiohttp.ClientSession, daemon_rig: DaemonRig
 ):
-    fill(vault)
-    async with live() as daemon_rig:
-        found = [
-            place
-            for place in places(await get(daemon_rig, "/api/openapi.json"))
-            if place.call.get("x-for-path-keys")
-        ]
-        keys = keys_for(daemon_rig, [(place.module, place.capability) for place in found])
-        daemon_rig.daemon.agents.worker.pause()
-        differing = []
-        for place in found:
-            both = []
-            for value in (OUTSIDE, MISSING):
-                await kept(place, vault)
-                status, body = await place.tried(
-                    session, daemon_rig, value, keys[place.module, place.capability]
-                )
-                both.append(
-                    (
-                        status,
-                        said(body)
-                        .replace(value.encode(), b"")
-                        .replace(value.encode().replace(b"/", b"%2F"), b""),
-                    )
-                )
-            if both[0] != both[1] and place.where.partition(" ")[2] not in TEXTS:
-                differing.append((str(place), *both))
-        assert not differing, "\n".join(map(str, differing))
+    differing = []
+    for place, key in await places_for_path_keys(daemon_rig):
+        both = []
+        for value in (OUTSIDE, MISSING):
+            keep(filled)
+            status, body = await place.tried(session, daemon_rig, value, key)
+            said_of = said(body).replace(value.encode(), b"")
+            both.append((status, said_of.replace(value.encode().replace(b"/", b"%2F"), b"")))
+        if both[0] != both[1] and place.where.partition(" ")[2] not in TEXTS:
+            differing.append((str(place), *both))
+    assert not differing, "\n".join(map(str, differing))
