@@ -8,6 +8,7 @@ import pytest
 
 from parachuted.errors import UntrustedError
 from parachuted.keys import USUAL, KeyFile, KeyRing, mint
+from parachuted.keys.api_key import MintedKey
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -29,6 +30,14 @@ def ring(home, clock) -> KeyRing:
     return KeyRing(KeyFile(home), clock)
 
 
+@pytest.fixture
+def made(ring) -> MintedKey:
+    """A key that is in the file."""
+    made = mint("phone", USUAL, now=NOW)
+    ring.file.add(made.key)
+    return made
+
+
 def test_a_key_is_found_as_soon_as_it_is_made_and_not_once_it_is_gone(ring):
     made = mint("phone", USUAL, now=NOW)
     assert ring.find(made.secret) is None
@@ -38,10 +47,7 @@ def test_a_key_is_found_as_soon_as_it_is_made_and_not_once_it_is_gone(ring):
     assert ring.find(made.secret) is None
 
 
-def test_only_the_whole_key_is_the_key(ring):
-    made = mint("phone", USUAL, now=NOW)
-    ring.file.add(made.key)
-
+def test_only_the_whole_key_is_the_key(ring, made):
     for given in (
         made.secret[:-1],
         made.secret + "x",
@@ -56,9 +62,7 @@ def test_only_the_whole_key_is_the_key(ring):
         assert ring.find(given) is None
 
 
-def test_what_another_program_changes_in_place_counts_at_once(ring):
-    made = mint("phone", USUAL, now=NOW)
-    ring.file.add(made.key)
+def test_what_another_program_changes_in_place_counts_at_once(ring, made):
     assert ring.find(made.secret)
 
     for _ in range(20):
@@ -73,9 +77,7 @@ def test_what_another_program_changes_in_place_counts_at_once(ring):
         assert (ring.find(made.secret) is None) is (b"- read" in text)
 
 
-def test_it_is_read_again_only_when_it_changed(ring, monkeypatch):
-    made = mint("phone", USUAL, now=NOW)
-    ring.file.add(made.key)
+def test_it_is_read_again_only_when_it_changed(ring, monkeypatch, made):
     ring.find(made.secret)
     monkeypatch.setattr("parachuted.keys.key_ring._UNSETTLED_S", -1.0)
     ring.file.path.chmod(0o600)
@@ -87,9 +89,7 @@ def test_it_is_read_again_only_when_it_changed(ring, monkeypatch):
     assert opened == []
 
 
-def test_a_file_that_is_not_to_be_trusted_opens_nothing_and_says_so(ring):
-    made = mint("phone", USUAL, now=NOW)
-    ring.file.add(made.key)
+def test_a_file_that_is_not_to_be_trusted_opens_nothing_and_says_so(ring, made):
     identity = ring.use(made.key)
     ring.file.path.chmod(0o644)
     ring.look()
@@ -120,9 +120,7 @@ def test_who_was_let_in_is_let_in_until_the_key_is_over_or_says_otherwise(ring, 
     assert not ring.holds(identity)
 
 
-def test_the_last_use_is_kept_in_memory_and_written_when_asked(ring, clock):
-    made = mint("phone", USUAL, now=NOW)
-    ring.file.add(made.key)
+def test_the_last_use_is_kept_in_memory_and_written_when_asked(ring, clock, made):
     ring.look()
     before = ring.file.path.read_bytes()
     for second in range(100):
@@ -137,9 +135,7 @@ def test_the_last_use_is_kept_in_memory_and_written_when_asked(ring, clock):
     assert ring.last_used(ring.keys[0]) == clock.now
 
 
-def test_no_use_is_written_without_need_or_lost_on_failure(ring):
-    made = mint("phone", USUAL, now=NOW)
-    ring.file.add(made.key)
+def test_no_use_is_written_without_need_or_lost_on_failure(ring, made):
     mark = ring.file.mark()
     ring.look()
     ring.flush()
