@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,10 +15,17 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 from tests.api.test_app_browser import CHROMIUM, FLAGS
 from tests.cli.command_line import CommandLine
-from tests.web.opened import Opened
+from tests.web.opened import Opened, Opens
 
 PATIENCE_MS = 60_000
 _BLOCKED = "Service Worker registration blocked"  # by this file
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """They may take long: modules are installed first, and the machine may be busy."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(600))
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +69,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def opens(browser: Browser, daemon: CommandLine) -> Iterator[Callable[..., Opened]]:
+def opens(browser: Browser, daemon: CommandLine) -> Iterator[Opens]:
     """Opens the page in a browser of its own: `opens("#/journal", width=390, theme="dark")`.
 
     Whatever it complains of fails the test.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Locator, Page, expect
@@ -99,3 +101,6 @@ class Opened:
             found += self.faults()
         self.page.set_viewport_size(own)
         return found
+
+
+Opens: TypeAlias = Callable[..., Opened]

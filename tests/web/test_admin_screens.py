@@ -13,10 +13,8 @@ from playwright.sync_api import expect
 
 from tests.cli.command_line import CommandLine
 from tests.modules.small_modules import write_module
-from tests.web.opened import PATIENCE_MS, Opened
+from tests.web.opened import PATIENCE_MS, Opens
 
-pytestmark = pytest.mark.timeout(600)  # modules are installed first; the machine may be busy
-Opens = Callable[..., Opened]
 GARDEN = """
 from dataclasses import dataclass
 @dataclass

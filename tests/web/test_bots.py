@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.cli.command_line import CommandLine
 from tests.web.homeserver import ServedHomeserver, served_homeserver
-from tests.web.opened import PATIENCE_MS, Opened
-
-pytestmark = pytest.mark.timeout(600)  # modules are installed first; the machine may be busy
-Opens = Callable[..., Opened]
+from tests.web.opened import PATIENCE_MS, Opens
 
 
 @pytest.fixture

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.cli.command_line import CommandLine
-from tests.web.opened import PATIENCE_MS, Opened
+from tests.web.opened import PATIENCE_MS, Opens
 
-pytestmark = pytest.mark.timeout(600)  # modules are installed first; the machine may be busy
-Opens = Callable[..., Opened]
 DROP = """(box) => {
   const held = new DataTransfer();
   held.items.add(new File(['two beds'], 'dropped.txt', { type: 'text/plain' }));

@@ -4,18 +4,15 @@ request.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.cli.command_line import CommandLine
 from tests.web.conftest import saved
-from tests.web.opened import PATIENCE_MS, Opened
+from tests.web.opened import PATIENCE_MS, Opens
 
-pytestmark = pytest.mark.timeout(600)  # modules are installed first; the machine may be busy
 PAYLOADS = Path(__file__).with_name("payloads.txt").read_text("utf-8").splitlines()
 FOUND = """() => {
   const all = [...document.querySelectorAll('.markdown *')];
@@ -34,9 +31,7 @@ SAFE_ATTRIBUTES = {
 NEVER = {"script", "style", "iframe", "object", "embed", "form", "svg", "math", "img", "video"}
 
 
-def test_published_payloads_run_nothing_and_send_nothing(
-    opens: Callable[..., Opened], daemon: CommandLine
-):
+def test_published_payloads_run_nothing_and_send_nothing(opens: Opens, daemon: CommandLine):
     assert len(PAYLOADS) >= 100
     notes = {"Hostile/All.md": "\n\n".join(PAYLOADS)}
     notes |= {f"Hostile/Part {number}.md": "\n\n".join(PAYLOADS[number::6]) for number in range(6)}
@@ -66,9 +61,7 @@ def test_published_payloads_run_nothing_and_send_nothing(
         (daemon.vault / path).unlink()
 
 
-def test_the_policy_stops_what_gets_past_all_that(
-    opens: Callable[..., Opened], daemon: CommandLine
-):
+def test_the_policy_stops_what_gets_past_all_that(opens: Opens, daemon: CommandLine):
     saved(daemon, "Hostile/evil.js", "window.hasRun = true\n")
     it = opens(quiet=False)
     expect(it.page.get_by_label("New entry")).to_be_visible(timeout=PATIENCE_MS)
@@ -97,7 +90,7 @@ def test_the_policy_stops_what_gets_past_all_that(
 
 
 def test_a_path_that_leads_out_of_the_vaults_files_asks_for_nothing(
-    opens: Callable[..., Opened], daemon: CommandLine
+    opens: Opens, daemon: CommandLine
 ):
     saved(
         daemon,

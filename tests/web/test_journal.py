@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.cli.command_line import CommandLine
 from tests.web.conftest import saved
-from tests.web.opened import PATIENCE_MS, Opened
-
-pytestmark = pytest.mark.timeout(600)  # modules are installed first; the machine may be busy
-Opens = Callable[..., Opened]
+from tests.web.opened import PATIENCE_MS, Opens
 
 
 def test_a_name_is_linked_while_an_entry_is_written(opens: Opens, daemon: CommandLine):

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.cli.command_line import CommandLine
 from tests.web.conftest import saved
-from tests.web.opened import PATIENCE_MS, Opened
+from tests.web.opened import PATIENCE_MS, Opened, Opens
 from tests.web.test_offline import entry, journal
 from tests.web.test_page import suggest
 
-pytestmark = pytest.mark.timeout(600)  # modules are installed first; the machine may be busy
-Opens = Callable[..., Opened]
 MOST_STOPS = 120
 NAME = """() => {
   const at = document.activeElement;

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import shutil
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,10 +15,8 @@ from playwright.sync_api import expect
 
 from tests.cli.command_line import CommandLine
 from tests.modules.small_modules import write_module
-from tests.web.opened import PATIENCE_MS, Opened
+from tests.web.opened import PATIENCE_MS, Opens
 
-pytestmark = pytest.mark.timeout(600)  # modules are installed first; the machine may be busy
-Opens = Callable[..., Opened]
 CODE = """
 @route("GET", "/beds")
 async def beds(self):

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime
 
-import pytest
 from playwright.sync_api import Route, expect
 
 from tests.cli.command_line import CommandLine
 from tests.web.conftest import saved
-from tests.web.opened import PATIENCE_MS, Opened
+from tests.web.opened import PATIENCE_MS, Opened, Opens
 from tests.web.test_page import KEY, auth
 
-pytestmark = pytest.mark.timeout(600)  # modules are installed first; the machine may be busy
-Opens = Callable[..., Opened]
 KEPT = """() => new Promise((done) => {
   const asked = indexedDB.open('parachute', 1);
   asked.onsuccess = () => {

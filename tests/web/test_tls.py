@@ -16,8 +16,6 @@ from tests.api.test_app_browser import CHROMIUM, FLAGS
 from tests.cli.command_line import CommandLine
 from tests.web.opened import PATIENCE_MS
 
-pytestmark = pytest.mark.timeout(600)  # modules are installed first; the machine may be busy
-
 
 @pytest.fixture
 def served(daemon: CommandLine) -> Iterator[str]:
