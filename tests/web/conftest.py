@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.api.test_app_browser import CHROMIUM, FLAGS
 from tests.cli.command_line import CommandLine
-from tests.web.opened import Opened, Opens
+from tests.web.opened import PATIENCE_MS, Opened, Opens
 
-PATIENCE_MS = 60_000
 _BLOCKED = "Service Worker registration blocked"  # by this file
 
 
@@ -61,6 +60,7 @@ def browser() -> Iterator[Browser]:
     """
     if CHROMIUM is None:
         pytest.skip("there is no Chromium on this machine")
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         microphone = ("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream")
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, *microphone])

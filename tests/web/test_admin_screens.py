@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 
 from tests.cli.command_line import CommandLine
 from tests.modules.small_modules import write_module
-from tests.web.opened import PATIENCE_MS, Opens
+from tests.web.opened import Opens
 
 GARDEN = """
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ def test_a_key_is_made_by_keyboard_shown_once_with_its_code_and_revoked(
     it.page.get_by_label("Only these paths").fill("Garden/**")
     it.page.get_by_role("button", name="Make the key").focus()
     it.page.keyboard.press("Enter")
-    expect(it.page.get_by_role("img", name="QR code")).to_be_visible(timeout=PATIENCE_MS)
+    expect(it.page.get_by_role("img", name="QR code")).to_be_visible()
     key = it.page.get_by_label("Key", exact=True).input_value()
     assert it.faults() == []
     made = next(one for one in daemon.json("keys", "list")["keys"] if one["name"] == "tablet")
@@ -68,7 +68,7 @@ def test_a_key_is_made_by_keyboard_shown_once_with_its_code_and_revoked(
     card.get_by_role("button", name="Revoke").click()
     card.get_by_role("button", name="Revoke it").click()
     it.sees("Revoked. It opens nothing any more.")
-    expect(card).to_have_count(0, timeout=PATIENCE_MS)
+    expect(card).to_have_count(0)
     assert "tablet" not in {one["name"] for one in daemon.json("keys", "list")["keys"]}
 
 
@@ -144,7 +144,7 @@ def test_a_module_is_approved_set_up_looked_into_and_removed(opens: Opens, daemo
     code.write_text(code.read_text() + "# more\n")
     it.sees("changed, runs as approved")
     it.click("Turn off")
-    it.page.get_by_role("button", name="Turn on").wait_for(timeout=PATIENCE_MS)
+    it.page.get_by_role("button", name="Turn on").wait_for()
     it.click("Remove…")
     it.click("Remove it")
     it.sees("garden is removed.")

@@ -7,7 +7,7 @@ import re
 from playwright.sync_api import expect
 
 from tests.cli.command_line import CommandLine
-from tests.web.opened import PATIENCE_MS, Opens
+from tests.web.opened import Opens
 
 DROP = """(box) => {
   const held = new DataTransfer();
@@ -44,25 +44,23 @@ def test_files_go_with_a_message_and_how_a_conversation_runs_is_changed(
             act()
     it.page.reload()
     it.click(sheet)
-    expect(mode).to_have_value("sandboxed", timeout=PATIENCE_MS)
-    expect(folder).to_be_checked(timeout=PATIENCE_MS)
+    expect(mode).to_have_value("sandboxed")
+    expect(folder).to_be_checked()
     it.page.get_by_label("write", exact=True).click()
     it.sees("Never more than its mode allows.")
     it.page.locator(".sheet summary", has_text="What goes into the prompt").click()
     it.sees("what it may reach")
-    expect(it.page.get_by_role("row").filter(has_text="Garden").first).to_be_visible(
-        timeout=PATIENCE_MS
-    )
+    expect(it.page.get_by_role("row").filter(has_text="Garden").first).to_be_visible()
     it.sees("after exchange 1")
     assert it.faults() == []
     it.click(sheet)
 
     before = it.page.url
     it.page.get_by_role("button", name="Go on from here in another chat").first.click()
-    expect(it.page).not_to_have_url(before, timeout=PATIENCE_MS)
+    expect(it.page).not_to_have_url(before)
     said = it.page.locator(".message")
-    expect(said).to_have_count(1, timeout=PATIENCE_MS)
-    expect(said).to_contain_text("What grows in the garden?", timeout=PATIENCE_MS)
+    expect(said).to_have_count(1)
+    expect(said).to_contain_text("What grows in the garden?")
 
 
 def test_a_conversation_is_limited_and_brains_answers_are_shown(opens: Opens, daemon: CommandLine):
@@ -84,7 +82,7 @@ def test_a_conversation_is_limited_and_brains_answers_are_shown(opens: Opens, da
         save = it.page.locator(".only").filter(has_text=label).get_by_role("button")
         with it.page.expect_response(lambda answer: answer.request.method == "PATCH"):
             save.click()
-        expect(save).to_be_disabled(timeout=PATIENCE_MS)
+        expect(save).to_be_disabled()
     asked = "id => fetch(`/api/chat/${id}`).then(one => one.json())"
     permissions = it.page.evaluate(asked, session)["metadata"]["permissions"]
     assert permissions["allowed_folders"] == ["Projects/garden", "other"]
@@ -129,4 +127,4 @@ def test_a_recording_is_paused_and_sent_after_a_lost_connection(opens: Opens, da
     it.sees("Added to the journal.")
     (kept,) = (daemon.vault / "Daily/assets").glob("*/*audio*")
     assert kept.stat().st_size > 0
-    it.page.locator(".entry .tag", has_text="Recording").first.wait_for(timeout=PATIENCE_MS)
+    it.page.locator(".entry .tag", has_text="Recording").first.wait_for()

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from tests.cli.command_line import CommandLine
 from tests.web.conftest import saved
-from tests.web.opened import PATIENCE_MS, Opens
+from tests.web.opened import Opens
 
 PAYLOADS = Path(__file__).with_name("payloads.txt").read_text("utf-8").splitlines()
 FOUND = """() => {
@@ -46,7 +46,7 @@ def test_published_payloads_run_nothing_and_send_nothing(opens: Opens, daemon: C
 
     for screen in [*screens, "#/journal/2026-03-01"]:
         it.go(screen)
-        expect(it.page.get_by_text("the last words").first).to_be_visible(timeout=PATIENCE_MS)
+        expect(it.page.get_by_text("the last words").first).to_be_visible()
         found = it.page.evaluate(FOUND)
 
         assert found["count"] > 10
@@ -64,7 +64,7 @@ def test_published_payloads_run_nothing_and_send_nothing(opens: Opens, daemon: C
 def test_the_policy_stops_what_gets_past_all_that(opens: Opens, daemon: CommandLine):
     saved(daemon, "Hostile/evil.js", "window.hasRun = true\n")
     it = opens(quiet=False)
-    expect(it.page.get_by_label("New entry")).to_be_visible(timeout=PATIENCE_MS)
+    expect(it.page.get_by_label("New entry")).to_be_visible()
     tried = it.page.evaluate("""async () => {
       const told = {};
       const attempt = (name, act) => { try { act(); told[name] = 'done'; } catch (error) { told[name] = error.name; } };

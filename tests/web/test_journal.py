@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from tests.cli.command_line import CommandLine
 from tests.web.conftest import saved
-from tests.web.opened import PATIENCE_MS, Opens
+from tests.web.opened import Opens
 
 
 def test_a_name_is_linked_while_an_entry_is_written(opens: Opens, daemon: CommandLine):
@@ -27,7 +27,7 @@ def test_a_name_is_linked_while_an_entry_is_written(opens: Opens, daemon: Comman
     it.page.keyboard.press("Control+Enter")
     it.sees("Added to the journal.")
     link = it.page.locator(".entry").get_by_role("link", name=name).first
-    expect(link).to_be_visible(timeout=PATIENCE_MS)
+    expect(link).to_be_visible()
     today = daemon.vault / f"Daily/journals/{datetime.now(UTC):%Y-%m-%d}.md"
     assert f"Met [[{name}]] at" in today.read_text()
     place.unlink()
@@ -67,7 +67,7 @@ def test_a_reflection_is_written_now_and_its_schedule_changed(opens: Opens, daem
     it = opens("#/journal", width=390)
     part = it.page.get_by_role("region", name="Reflections")
     summary = part.locator("summary", has_text="Thanks")
-    expect(summary).to_contain_text("every day at 06:15", timeout=PATIENCE_MS)
+    expect(summary).to_contain_text("every day at 06:15")
     summary.click()
     opened = part.locator("details[open]")
     opened.get_by_role("button", name="Write it for yesterday").click()
@@ -76,7 +76,7 @@ def test_a_reflection_is_written_now_and_its_schedule_changed(opens: Opens, daem
     opened.get_by_label("Day").select_option("sunday")
     assert it.faults_of_sizes() == []
     opened.get_by_role("button", name="Save the schedule").click()
-    expect(summary).to_contain_text("Sundays at 21:30", timeout=PATIENCE_MS)
+    expect(summary).to_contain_text("Sundays at 21:30")
     assert file.read_text() == (
         '---\nschedule: {enabled: true, time: "21:30", day: sunday}\n'
         "tools: [read_journal]\n---\nList what went well.\n"

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tests.cli.command_line import CommandLine
 from tests.web.conftest import saved
-from tests.web.opened import PATIENCE_MS, Opened, Opens
+from tests.web.opened import Opened, Opens
 from tests.web.test_offline import entry, journal
 from tests.web.test_page import suggest
 
@@ -34,14 +34,12 @@ def reaches(it: Opened, name: str) -> None:
 def opens_screen(it: Opened, name: str) -> None:
     """Choose a screen in the list of commands."""
     it.page.keyboard.press("Control+k")
-    expect(it.page.get_by_role("combobox", name="Search or go to…")).to_be_focused(
-        timeout=PATIENCE_MS
-    )
+    expect(it.page.get_by_role("combobox", name="Search or go to…")).to_be_focused()
     it.page.keyboard.type(name)
     option = it.page.get_by_role("option").filter(has_text=name).first
-    expect(option).to_be_visible(timeout=PATIENCE_MS)
+    expect(option).to_be_visible()
     it.page.keyboard.press("Enter")
-    expect(it.page.get_by_role("heading", name=name, level=1)).to_be_visible(timeout=PATIENCE_MS)
+    expect(it.page.get_by_role("heading", name=name, level=1)).to_be_visible()
 
 
 @pytest.mark.parametrize("width", [390, 1440])
@@ -49,7 +47,7 @@ def test_an_entry_is_written_and_a_chat_held_by_keyboard(
     opens: Opens, daemon: CommandLine, width: int
 ):
     it = opens("#/journal", width=width)
-    expect(it.page.get_by_label("New entry")).to_be_visible(timeout=PATIENCE_MS)
+    expect(it.page.get_by_label("New entry")).to_be_visible()
     reaches(it, "^New entry$")
     it.page.keyboard.type(f"No mouse at {width}.")
     reaches(it, "^Add to today$")
@@ -60,7 +58,7 @@ def test_an_entry_is_written_and_a_chat_held_by_keyboard(
     opens_screen(it, "Chat")
     reaches(it, "^New chat$")
     it.page.keyboard.press("Enter")
-    expect(it.page.get_by_label("Message", exact=True)).to_be_visible(timeout=PATIENCE_MS)
+    expect(it.page.get_by_label("Message", exact=True)).to_be_visible()
     reaches(it, "^Message$")
     it.page.keyboard.type(f"Is there a mouse at {width}?")
     it.page.keyboard.press("Enter")

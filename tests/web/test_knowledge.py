@@ -11,7 +11,7 @@ from playwright.sync_api import Route, expect
 
 from tests.cli.command_line import CommandLine
 from tests.web.conftest import saved
-from tests.web.opened import PATIENCE_MS, Opens
+from tests.web.opened import Opens
 
 PEOPLE = "Brain/entities/people"
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -66,7 +66,7 @@ def test_the_graph_is_drawn_listed_and_limited_to_a_day_and_a_type(
     saved(daemon, "Brain/entities/projects/mill.md", "# Mill\n\nGrinds.\n")
     it = opens("#/brain/graph")
     canvas = it.page.locator("canvas.graph")
-    expect(canvas).to_have_attribute("data-settled", "true", timeout=PATIENCE_MS)
+    expect(canvas).to_have_attribute("data-settled", "true")
     listed = it.page.get_by_role("table", name="The most linked first")
     listed.get_by_role("button", name="Mill", exact=True).click()
     it.sees("Miller, 2020-01-01 to 2022-12-31")
@@ -75,11 +75,9 @@ def test_the_graph_is_drawn_listed_and_limited_to_a_day_and_a_type(
     for key in ("ArrowLeft", "+", "-", "0"):
         it.page.keyboard.press(key)
     it.page.get_by_label("As of").fill("2024-01-01")
-    expect(canvas).not_to_have_attribute("aria-label", label, timeout=PATIENCE_MS)
+    expect(canvas).not_to_have_attribute("aria-label", label)
     it.page.get_by_label("Type").select_option("project")
-    expect(listed.get_by_role("button", name=re.compile("May"))).to_have_count(
-        0, timeout=PATIENCE_MS
-    )
+    expect(listed.get_by_role("button", name=re.compile("May"))).to_have_count(0)
     assert it.faults() == []
 
 
@@ -104,9 +102,9 @@ def test_a_save_lights_its_way_and_a_change_is_planned(opens: Opens, daemon: Com
     place = daemon.vault / "Projects/garden/AGENTS.md"
     it = opens("#/watches")
     node = it.page.locator(".watch-node")
-    expect(node.filter(has_text="up to date").first).to_be_visible(timeout=PATIENCE_MS)
+    expect(node.filter(has_text="up to date").first).to_be_visible()
     place.write_text(place.read_text() + "\n- Sow the beans\n")
-    it.page.locator(".watch-map path.lit").wait_for(state="attached", timeout=PATIENCE_MS)
+    it.page.locator(".watch-map path.lit").wait_for(state="attached")
     it.sees("updated AGENTS.md")
     it.page.get_by_role("button", name=re.compile("^garden")).press("Enter")
     it.sees("One run, at most")
@@ -125,7 +123,7 @@ def test_a_watch_is_drawn_from_note_to_note(opens: Opens, daemon: CommandLine, w
     it.sees(f"Weekly/Page {width}.md watches Areas/health/AGENTS.md now.")
     assert "Areas/health/AGENTS.md" in watcher.read_text().partition("# Page")[0]
     node = it.page.get_by_role("button", name=re.compile(f"^Page {width}"))
-    expect(node).to_be_visible(timeout=PATIENCE_MS)
+    expect(node).to_be_visible()
     if width > 1_000:
         it.page.get_by_role("button", name=re.compile("^garden")).drag_to(node)
         it.click("Add the watch")
@@ -151,16 +149,16 @@ def test_of_ten_thousand_entities_only_those_in_view_are_in_the_page(opens: Open
     it.page.route(re.compile("/api/brain/entities[?]"), answer)
     it.shows("#/brain")
     table = it.page.get_by_role("table", name="Entities")
-    expect(table).to_have_attribute("aria-rowcount", "10001", timeout=PATIENCE_MS)
+    expect(table).to_have_attribute("aria-rowcount", "10001")
     for share in (0.3, 0.99, 1):
         it.page.locator(".virtual .body").evaluate(
             "(box, share) => { box.scrollTop = share * box.scrollHeight }", share
         )
-        expect(it.page.locator("main *").nth(1_500)).to_have_count(0, timeout=PATIENCE_MS)
+        expect(it.page.locator("main *").nth(1_500)).to_have_count(0)
     it.sees("Person 09999")
     it.page.get_by_role("link", name="Person 09998").focus()
     it.page.keyboard.press("ArrowDown")
-    expect(it.page.get_by_role("link", name="Person 09999")).to_be_focused(timeout=PATIENCE_MS)
+    expect(it.page.get_by_role("link", name="Person 09999")).to_be_focused()
 
 
 def test_what_a_key_may_not_see_is_said_and_can_be_tried_again(opens: Opens):

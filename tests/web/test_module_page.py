@@ -15,7 +15,7 @@ from playwright.sync_api import expect
 
 from tests.cli.command_line import CommandLine
 from tests.modules.small_modules import write_module
-from tests.web.opened import PATIENCE_MS, Opens
+from tests.web.opened import Opens
 
 CODE = """
 @route("GET", "/beds")
@@ -120,11 +120,11 @@ def test_a_modules_page_works_by_its_bridge_and_reaches_nothing_else(
     it.go(f"#/modules/{name}/page")
     frame = it.page.frame_locator("iframe.module-page")
     found = frame.locator("#found")
-    expect(found).to_contain_text('{"beds":["beans"]}', timeout=PATIENCE_MS)
-    expect(found).to_contain_text('{"added":"peas"} light', timeout=PATIENCE_MS)
+    expect(found).to_contain_text('{"beds":["beans"]}')
+    expect(found).to_contain_text('{"added":"peas"} light')
     expect(frame.get_by_role("heading", name="Beds")).to_have_css("color", "rgb(1, 2, 3)")
     result = frame.locator("#tried")
-    expect(result).to_contain_text("nested", timeout=PATIENCE_MS)
+    expect(result).to_contain_text("nested")
     tried = json.loads(result.inner_text())
     reached = {
         name: reported for name, reported in tried.items() if not reported.startswith("refused")

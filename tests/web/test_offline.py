@@ -10,7 +10,7 @@ from playwright.sync_api import Route, expect
 
 from tests.cli.command_line import CommandLine
 from tests.web.conftest import saved
-from tests.web.opened import PATIENCE_MS, Opened, Opens
+from tests.web.opened import Opened, Opens
 from tests.web.test_page import KEY, auth
 
 KEPT = """() => new Promise((done) => {
@@ -39,13 +39,13 @@ def keeps(it: Opened, *texts: str) -> None:
 def entry(it: Opened, text: str) -> None:
     """Wait until that is among the entries."""
     found = it.page.locator("article.entry").get_by_text(text).first
-    expect(found).to_be_visible(timeout=PATIENCE_MS)
+    expect(found).to_be_visible()
 
 
 def said(it: Opened, text: str) -> None:
     """Wait until that is in the conversation."""
     found = it.page.locator(".messages").get_by_text(text).first
-    expect(found).to_be_visible(timeout=PATIENCE_MS)
+    expect(found).to_be_visible()
 
 
 def port_of(daemon: CommandLine) -> str:
@@ -73,7 +73,7 @@ def test_away_the_page_shows_what_was_seen_and_sends_later_once(opens: Opens, da
     daemon.does("stop")
     try:
         it.page.reload()
-        expect(it.page.locator(".markdown")).to_contain_text("It squeaks", timeout=PATIENCE_MS)
+        expect(it.page.locator(".markdown")).to_contain_text("It squeaks")
         it.sees("The daemon does not answer.")
         it.go(f"#{chat}")
         said(it, "What squeaks?")
@@ -182,10 +182,10 @@ def test_signing_out_in_one_tab_signs_out_all_and_leaves_nothing_to_read(
         it.sees("For my eyes alone.")
         other = it.page.context.new_page()
         other.goto(f"{it.url}/#/journal")
-        expect(other.get_by_label("New entry")).to_be_visible(timeout=PATIENCE_MS)
+        expect(other.get_by_label("New entry")).to_be_visible()
         it.click("Sign out of this browser")
         it.sees("This daemon asks for a key.")
-        expect(other.get_by_text("This daemon asks for a key.")).to_be_visible(timeout=PATIENCE_MS)
+        expect(other.get_by_text("This daemon asks for a key.")).to_be_visible()
         daemon.until(lambda: it.page.evaluate(KEPT) == "[]")
     finally:
         auth(daemon, "remote")

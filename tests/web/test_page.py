@@ -13,7 +13,7 @@ from playwright.sync_api import Route, expect
 
 from tests.cli.command_line import CommandLine
 from tests.web.conftest import saved
-from tests.web.opened import PATIENCE_MS, Opens
+from tests.web.opened import Opens
 
 KEY = re.compile(r"para_[A-Za-z0-9]{32}")
 
@@ -25,7 +25,7 @@ def today(daemon: CommandLine) -> Path:
 def test_the_command_opens_the_page_signed_in_once(opens: Opens, daemon: CommandLine):
     address = daemon.does("open", "--print").strip()
     it = opens(address)
-    expect(it.page.get_by_label("New entry")).to_be_visible(timeout=PATIENCE_MS)
+    expect(it.page.get_by_label("New entry")).to_be_visible()
 
     assert it.page.url == f"{it.url}/"
     key = it.page.evaluate("localStorage.getItem('parachute.key')")
@@ -43,12 +43,12 @@ def test_a_link_with_a_key_asks_before_it_replaces_who_the_page_is(
 ):
     first, second = (KEY.findall(daemon.does("keys", "create", name))[0] for name in ("a", "b"))
     it = opens("#/vault", quiet=False)  # it asks on after its key is revoked below
-    expect(it.page.locator("main h1:visible").first).to_be_visible(timeout=PATIENCE_MS)
+    expect(it.page.locator("main h1:visible").first).to_be_visible()
 
     def offered(key: str, answer: str) -> None:
         it.go(f"#key={key}")
         it.sees("Use another key?")
-        expect(it.page).to_have_url(f"{it.url}/", timeout=PATIENCE_MS)
+        expect(it.page).to_have_url(f"{it.url}/")
         assert it.faults() == []
         it.click(answer)
         it.misses("Use another key?")
@@ -87,9 +87,9 @@ def test_the_page_asks_for_a_key_and_closes_when_it_is_revoked(opens: Opens, dae
         it.click("Sign in")
         too_many = it.page.get_by_text("too many wrong keys")  # other stories' count too
         answer = it.page.get_by_text("This key is not valid").or_(too_many)
-        expect(answer.first).to_be_visible(timeout=PATIENCE_MS)
+        expect(answer.first).to_be_visible()
         phone = opens(f"{it.url}/#key={key}", width=390, quiet=False)
-        expect(phone.page.get_by_label("New entry")).to_be_visible(timeout=PATIENCE_MS)
+        expect(phone.page.get_by_label("New entry")).to_be_visible()
         assert phone.page.url == f"{it.url}/"
         daemon.does("keys", "revoke", "phone")
         phone.sees("This daemon asks for a key.")
@@ -134,7 +134,7 @@ def test_what_an_editor_writes_appears_also_after_the_daemon_was_restarted(
     opens: Opens, daemon: CommandLine
 ):
     it = opens("#/journal", quiet=False)
-    expect(it.page.get_by_label("New entry")).to_be_visible(timeout=PATIENCE_MS)
+    expect(it.page.get_by_label("New entry")).to_be_visible()
     saved(daemon, "Daily/journals/2026-02-24.md", "# Morning\n\nTyped in an editor.\n")
     it.sees("Typed in an editor.")
 
@@ -155,13 +155,13 @@ def test_a_note_is_found_edited_merged_with_others_and_restored(opens: Opens, da
     it.sees("Dig it.")
     it.click("Edit", "link")
     text = it.page.get_by_role("textbox", name="Text of Garden/Pond.md")
-    expect(text).to_contain_text("Dig it.", timeout=PATIENCE_MS)
+    expect(text).to_contain_text("Dig it.")
     it.page.keyboard.press("Control+End")
     it.page.keyboard.type("Two carp.")
     daemon.until(lambda: "Two carp." in place.read_text())
 
     saved(daemon, "Garden/Pond.md", place.read_text().replace("Dig it.", "Dig it deep."))
-    expect(text).to_contain_text("Dig it deep.", timeout=PATIENCE_MS)
+    expect(text).to_contain_text("Dig it deep.")
     it.page.keyboard.type(" And a frog.")
     daemon.until(lambda: place.read_text().endswith("Two carp. And a frog."))
     assert "Dig it deep." in place.read_text()
@@ -198,10 +198,10 @@ def test_a_note_is_previewed_outlined_and_moved_with_its_links(
     expect(toggle).to_have_attribute("aria-expanded", "true" if width > 1000 else "false")
     if width < 1000:
         toggle.click()
-    expect(preview.get_by_role("heading", name="Late birds")).to_be_visible(timeout=PATIENCE_MS)
+    expect(preview.get_by_role("heading", name="Late birds")).to_be_visible()
     it.page.get_by_role("textbox", name=f"Text of Garden/{name}.md").press("Control+End")
     it.page.keyboard.type("**Two** <script>owls</script>")
-    expect(preview.locator("strong", has_text="Two")).to_be_visible(timeout=PATIENCE_MS)
+    expect(preview.locator("strong", has_text="Two")).to_be_visible()
     daemon.until(lambda: "**Two**" in place.read_text())
     assert it.faults() == []
 
@@ -243,11 +243,10 @@ def test_what_is_typed_outlives_a_conflict_and_leaving_the_page(opens: Opens, da
     it.sees("It is red.")
     it.click("Edit", "link")
     text = it.page.get_by_role("textbox", name="Text of Garden/Shed.md")
-    expect(text).to_contain_text("It is red.", timeout=PATIENCE_MS)
+    expect(text).to_contain_text("It is red.")
     saves = "**/api/notes/Garden/Shed.md"
     it.page.route(
-        saves,
-        lambda route: route.abort() if route.request.method == "PUT" else route.continue_(),
+        saves, lambda route: route.abort() if route.request.method == "PUT" else route.continue_()
     )
     it.page.keyboard.press("Control+End")
     it.page.keyboard.press("ArrowUp")
@@ -257,12 +256,12 @@ def test_what_is_typed_outlives_a_conflict_and_leaving_the_page(opens: Opens, da
     daemon.until(lambda: "blue" in daemon.does("read", "Garden/Shed.md"))
     it.page.unroute(saves)
     keep = it.page.get_by_role("button", name="Keep mine")
-    keep.wait_for(timeout=PATIENCE_MS)
+    keep.wait_for()
     text.press_sequentially("!")
     expect(keep).to_be_visible()
     it.click("Runs", "link")
     it.page.go_back()
-    it.page.get_by_role("button", name="Keep mine").click(timeout=PATIENCE_MS)
+    it.page.get_by_role("button", name="Keep mine").click()
     daemon.until(lambda: "And large.!" in place.read_text())
     assert "It is red." in place.read_text()
 
@@ -275,12 +274,11 @@ def test_what_is_typed_into_a_large_note_is_kept_when_it_is_left_at_once(
     daemon.until(lambda: "goes on" in daemon.does("read", "Garden/Large.md"))
     it = opens("#/vault/Garden/Large.md?view=edit", quiet=False)
     text = it.page.get_by_role("textbox", name="Text of Garden/Large.md")
-    expect(text).to_contain_text("goes on", timeout=PATIENCE_MS)
-    expect(text.locator(".md-em", has_text="that").first).to_be_visible(timeout=PATIENCE_MS)
+    expect(text).to_contain_text("goes on")
+    expect(text.locator(".md-em", has_text="that").first).to_be_visible()
     saves = "**/api/notes/Garden/Large.md"
     it.page.route(
-        saves,
-        lambda route: route.abort() if route.request.method == "PUT" else route.continue_(),
+        saves, lambda route: route.abort() if route.request.method == "PUT" else route.continue_()
     )
     text.press("Control+End")
     it.page.keyboard.type("The end.")
@@ -325,7 +323,7 @@ def test_the_words_of_an_empty_list_stand_below_its_heading(
     one.page.route(f"**{call}", lambda route: route.fulfill(body=body))
     one.go(f"#/{screen}")
     words = one.page.locator(".list .empty")
-    expect(words).to_be_visible(timeout=PATIENCE_MS)
+    expect(words).to_be_visible()
     heading = one.page.locator(".list h1").bounding_box()
     assert heading is not None
     left = """
@@ -442,9 +440,7 @@ def suggest(daemon: CommandLine, path: str, text: str, why: str) -> None:
 
     client = {"name": "helper", "version": "1"}
     session = ask(
-        "initialize",
-        {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client},
-        1,
+        "initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}, 1
     )
     ask("notifications/initialized", None, None)
     given = {"action": "update", "path": path, "payload": {"text": text}, "reasoning": why}
@@ -516,7 +512,7 @@ def test_a_module_that_failed_once_is_shown_as_long_as_it_answers(opens: Opens):
 
     it.page.route("**/api/health**", failed)
     it.page.reload()
-    expect(it.page.get_by_label("New entry")).to_be_visible(timeout=PATIENCE_MS)
+    expect(it.page.get_by_label("New entry")).to_be_visible()
 
 
 SCREENS = [

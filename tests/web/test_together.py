@@ -11,14 +11,14 @@ from playwright.sync_api import Locator, expect
 
 from tests.cli.command_line import CommandLine
 from tests.web.conftest import saved
-from tests.web.opened import PATIENCE_MS, Opened, Opens
+from tests.web.opened import Opened, Opens
 from tests.web.test_offline import entry, journal
 
 
 def editor(it: Opened, path: str, text: str) -> Locator:
     """The note in an editor, once it is there."""
     box = it.page.get_by_role("textbox", name=f"Text of {path}")
-    expect(box).to_contain_text(text, timeout=PATIENCE_MS)
+    expect(box).to_contain_text(text)
     return box
 
 
@@ -39,17 +39,17 @@ def test_two_people_edit_one_note_and_both_keep_what_they_wrote(opens: Opens, da
         lee.page.keyboard.type(letter_of_lee)
     for it in (kim, lee):
         box = editor(it, path, "Sown. By Kim, at dawn.")
-        expect(box).to_contain_text("Sown too. By Lee, at noon.", timeout=PATIENCE_MS)
+        expect(box).to_contain_text("Sown too. By Lee, at noon.")
     both = "## Beans\n\nSown. By Kim, at dawn.\n\n## Peas\n\nSown too. By Lee, at noon.\n"
     daemon.until(lambda: place.read_text() == f"# Shared\n\n{both}")
 
 
 def test_what_one_tab_writes_the_other_shows_and_sends_only_once(opens: Opens, daemon: CommandLine):
     it = opens("#/journal", quiet=False)
-    expect(it.page.get_by_label("New entry")).to_be_visible(timeout=PATIENCE_MS)
+    expect(it.page.get_by_label("New entry")).to_be_visible()
     other = it.page.context.new_page()
     other.goto(f"{it.url}/#/journal")
-    expect(other.get_by_label("New entry")).to_be_visible(timeout=PATIENCE_MS)
+    expect(other.get_by_label("New entry")).to_be_visible()
     it.page.context.route(
         "**/api/daily/entries",
         lambda route: route.abort() if route.request.method == "POST" else route.continue_(),
@@ -57,13 +57,11 @@ def test_what_one_tab_writes_the_other_shows_and_sends_only_once(opens: Opens, d
     it.page.get_by_label("New entry").fill("Two tabs wait with this.")
     it.click("Add to today")
     for page in (it.page, other):
-        expect(page.locator(".unsent")).to_contain_text("Two tabs wait", timeout=PATIENCE_MS)
+        expect(page.locator(".unsent")).to_contain_text("Two tabs wait")
     it.page.context.unroute("**/api/daily/entries")
     for page in (it.page, other):
-        expect(page.locator("article.entry").get_by_text("Two tabs wait")).to_be_visible(
-            timeout=PATIENCE_MS
-        )
-        expect(page.locator(".unsent")).to_have_count(0, timeout=PATIENCE_MS)
+        expect(page.locator("article.entry").get_by_text("Two tabs wait")).to_be_visible()
+        expect(page.locator(".unsent")).to_have_count(0)
     assert journal(daemon).count("Two tabs wait with this.") == 1
 
 
@@ -92,7 +90,7 @@ def test_while_the_disk_is_full_the_page_says_so_and_keeps_what_was_typed(
         it.page.get_by_label("New entry").fill("Typed while the disk was full.")
         it.click("Add to today")
         it.sees("It is kept in this browser")
-        expect(it.page.locator(".unsent .problem")).to_be_visible(timeout=PATIENCE_MS)
+        expect(it.page.locator(".unsent .problem")).to_be_visible()
         assert it.faults() == []
         note.page.keyboard.type("This has no room.")
         note.sees("Not saved")
