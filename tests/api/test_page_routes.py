@@ -28,10 +28,8 @@ async def answered(
 async def test_the_page_needs_no_key_and_may_run_nothing_but_its_own_files(live: Live):
     async with live(auth_mode="always") as daemon_rig, aiohttp.ClientSession() as session:
         status, headers, body = await answered(session, daemon_rig.url + "/")
-        policy = dict(
-            part.strip().partition(" ")[::2]
-            for part in headers["Content-Security-Policy"].split(";")
-        )
+        parts = headers["Content-Security-Policy"].split(";")
+        policy = dict(part.strip().partition(" ")[::2] for part in parts)
 
         assert (status, headers["Cache-Control"]) == (200, "no-store")
         assert policy["default-src"] == "'none'"
@@ -44,51 +42,40 @@ async def test_the_page_needs_no_key_and_may_run_nothing_but_its_own_files(live:
         assert nonce not in again["Content-Security-Policy"]
         assert re.findall(rb"<script(?![^>]*\bsrc=)|<style| on\w+=|https?://", body) == []
 
+        status, headers, body = await answered(session, daemon_rig.url + "/service-worker.js")
+        named = re.findall(rb'"(/web/[^"]+)"', body)
+        assert (status, headers["Content-Type"]) == (200, "text/javascript; charset=utf-8")
+        assert headers["Cache-Control"] in {"no-cache", "no-store"}, "an update is seen"
+        kinds = {one.rpartition(b".")[2] for one in named}
+        assert kinds <= {b"js", b"css", b"png", b"svg", b"webmanifest"}
+        scripts = {place.relative_to(STATIC).as_posix() for place in STATIC.rglob("*.js")}
+        found = {one.decode().split("/", 3)[3] for one in named if one.endswith(b".js")}
+        assert found == scripts - {"service-worker.js"}, "it names all that a screen may load"
+        assert b"page-" + named[0].split(b"/")[2] in body, "another version keeps other files"
+        for one in named:
+            status, _, _ = await answered(session, daemon_rig.url + one.decode())
+            assert (one, status) == (one, 200)
+
 
 async def test_a_file_is_kept_for_ever_and_sent_compressed_and_known_by_its_tag(
     daemon_rig: DaemonRig,
 ):
     async with aiohttp.ClientSession(auto_decompress=False) as session:
-        _, _, page = await answered(session, daemon_rig.url + "/")
+
+        async def sent(path: str, **headers: str) -> tuple[int, Mapping[str, str], bytes]:
+            return await answered(session, daemon_rig.url + path, **headers)
+
+        _, _, page = await sent("/")
         main = re.search(rb'src="(/web/[0-9a-f]{16}/main\.js)"', page)[1].decode()
         library = main.replace("main.js", "vendor/view.js")
-        _, plain, text = await answered(
-            session, daemon_rig.url + library, **{"Accept-Encoding": "br"}
-        )
-        _, packed, short = await answered(
-            session, daemon_rig.url + library, **{"Accept-Encoding": "gzip"}
-        )
-        seen, _, _ = await answered(
-            session, daemon_rig.url + library, **{"If-None-Match": plain["ETag"]}
-        )
-
+        _, plain, text = await sent(library, **{"Accept-Encoding": "br"})
+        _, packed, short = await sent(library, **{"Accept-Encoding": "gzip"})
+        assert (await sent(library, **{"If-None-Match": plain["ETag"]}))[0] == 304
         assert plain["Content-Type"] == "text/javascript; charset=utf-8"
         assert plain["Cache-Control"] == "public, max-age=31536000, immutable"
         assert (packed["Content-Encoding"], gzip.decompress(short)) == ("gzip", text)
-        assert seen == 304
         for wrong in ("/web/0123456789abcdef/main.js", main.replace("main", "../page_routes")):
-            status, _, _ = await answered(session, daemon_rig.url + wrong)
-            assert status in {403, 404}
-
-
-async def test_the_service_worker_names_the_files_that_screens_may_load(live: Live):
-    async with live(auth_mode="always") as daemon_rig, aiohttp.ClientSession() as session:
-        status, headers, body = await answered(session, daemon_rig.url + "/service-worker.js")
-        named = re.findall(rb'"(/web/[^"]+)"', body)
-
-        assert (status, headers["Content-Type"]) == (200, "text/javascript; charset=utf-8")
-        assert headers["Cache-Control"] in {"no-cache", "no-store"}, "an update is seen"
-        assert {one.rpartition(b".")[2] for one in named} <= {b"js", b"css", b"png", b"svg"} | {
-            b"webmanifest"
-        }
-        scripts = {place.relative_to(STATIC).as_posix() for place in STATIC.rglob("*.js")}
-        found = {one.decode().split("/", 3)[3] for one in named if one.endswith(b".js")}
-        assert found == scripts - {"service-worker.js"}
-        version = named[0].split(b"/")[2]
-        assert b"page-" + version in body, "another version keeps other files"
-        for one in named:
-            status, _, _ = await answered(session, daemon_rig.url + one.decode())
-            assert (one, status) == (one, 200)
+            assert (await sent(wrong))[0] in {403, 404}
 
 
 @pytest.mark.parametrize("screen", SCREENS)
