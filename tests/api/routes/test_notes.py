@@ -7,7 +7,7 @@ from urllib.parse import quote
 import aiohttp
 
 from tests.api.calls import digest, error, expect, get, key_of, noticed, refused, spoken
-from tests.stories.daemon_rig import DaemonRig, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 ONE = digest("one\n")
 NS = 1_764_500_000_144_272_509
@@ -170,30 +170,28 @@ async def test_an_earlier_version_is_had_back_by_its_digest_but_no_other_text(
     await expect(daemon_rig, 400, "GET", f"{path}?version=x")
 
 
-async def test_the_earlier_texts_are_listed_and_each_comes_in_the_form_asked_for(
-    vault, daemon_rig: DaemonRig
-):
+async def test_the_earlier_texts_are_listed_and_each_comes_in_the_form_asked_for(live: Live, vault):
     save(vault / "A/pond.md", "one\n")
-    await noticed(daemon_rig)
     path = "/api/notes/A/pond.md"
-    for text in (b"two\n", b"# Three\n"):
-        await expect(daemon_rig, 200, "PUT", path, data=text)
-    versions = (await get(daemon_rig, f"{path}/versions"))["versions"]
-    assert [(one["by"], one["operation"], one["run"], one["hash"]) for one in versions] == [
-        ("person", "ReplaceAll", None, digest("two\n")),
-        (None, None, None, ONE),
-    ]
-    assert versions[0]["at"].endswith("Z")
-    assert (await get(daemon_rig, f"{path}/versions?limit=2"))["versions"][1:] == versions[1:]
-    assert len((await get(daemon_rig, f"{path}/versions?limit=1"))["versions"]) == 1
-    old = await get(daemon_rig, f"{path}?version={ONE}&as=json")
-    assert old == old | {"title": "pond", "hash": ONE, "preamble": "one\n", "size": 4}
-    assert (await get(daemon_rig, f"{path}?as=json"))["title"] == "Three"
-    await expect(daemon_rig, 200, "DELETE", path)
-    assert len((await get(daemon_rig, f"{path}/versions"))["versions"]) == 3
-    await expect(daemon_rig, 404, "GET", "/api/notes/A/none.md/versions")
-    key = key_of(daemon_rig, "vault:read", paths=["B/**"])
-    await expect(daemon_rig, 404, "GET", f"{path}/versions", headers=key)
+    async with live() as daemon_rig:
+        for text in (b"two\n", b"# Three\n"):
+            await expect(daemon_rig, 200, "PUT", path, data=text)
+        versions = (await get(daemon_rig, f"{path}/versions"))["versions"]
+        assert [(one["by"], one["operation"], one["run"], one["hash"]) for one in versions] == [
+            ("person", "ReplaceAll", None, digest("two\n")),
+            (None, None, None, ONE),
+        ]
+        assert versions[0]["at"].endswith("Z")
+        assert (await get(daemon_rig, f"{path}/versions?limit=2"))["versions"][1:] == versions[1:]
+        assert len((await get(daemon_rig, f"{path}/versions?limit=1"))["versions"]) == 1
+        old = await get(daemon_rig, f"{path}?version={ONE}&as=json")
+        assert old == old | {"title": "pond", "hash": ONE, "preamble": "one\n", "size": 4}
+        assert (await get(daemon_rig, f"{path}?as=json"))["title"] == "Three"
+        await expect(daemon_rig, 200, "DELETE", path)
+        assert len((await get(daemon_rig, f"{path}/versions"))["versions"]) == 3
+        await expect(daemon_rig, 404, "GET", "/api/notes/A/none.md/versions")
+        key = key_of(daemon_rig, "vault:read", paths=["B/**"])
+        await expect(daemon_rig, 404, "GET", f"{path}/versions", headers=key)
 
 
 async def test_a_note_without_a_heading_has_the_title_that_lists_give_it(
