@@ -113,8 +113,10 @@ async def error(daemon_rig: DaemonRig, method: str, path: str, **options: object
 
 
 async def noticed(daemon_rig: DaemonRig) -> None:
-    """Wait until what was just saved is known to the daemon, and can be found."""
-    await daemon_rig.daemon.watched.detector.rescan()
+    """What was just saved is known to the daemon, and can be found."""
+    places = [place for place in daemon_rig.vault.iterdir() if not place.is_symlink()]
+    paths = [f"{place.name}/" if place.is_dir() else place.name for place in places]
+    await daemon_rig.daemon.watched.detector.notice(paths)
     await daemon_rig.indexed()
 
 

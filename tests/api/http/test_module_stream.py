@@ -93,17 +93,6 @@ async def test_who_lost_the_connection_gets_what_followed(daemon_rig: DaemonRig)
     assert (await read(daemon_rig, f"{TICKS}?after=unknown", 1))[0].event == "reset"
 
 
-async def test_a_generator_names_its_events_and_learns_where_the_reader_was(daemon_rig: DaemonRig):
-    first, second = await read(daemon_rig, "/api/ticker/own", 2, **{"Last-Event-ID": "7"})
-    assert (first.id, first.event, first.data) == ("8", "own", {"after": "7"})
-    assert second.data == "plain"
-    for name in ("a%0aid:%205", "a%0d%0adata:%20x", ""):
-        status, reported = await call(daemon_rig, "GET", f"/api/ticker/own?event={name}")
-        assert status == 502, reported
-    await expect(daemon_rig, 502, "GET", "/api/ticker/wrong")
-    await expect(daemon_rig, 502, "POST", TICKS, json={"count": 1, "event": "a\nb"})
-
-
 async def test_readers_that_take_nothing_hold_up_no_one(daemon_rig: DaemonRig):
     slow = []
     for _ in range(20):
@@ -116,6 +105,17 @@ async def test_readers_that_take_nothing_hold_up_no_one(daemon_rig: DaemonRig):
     for writer in slow:
         writer.close()
     assert (await get(daemon_rig, "/api/modules/ticker"))["problem"] is None
+
+
+async def test_a_generator_names_its_events_and_learns_where_the_reader_was(daemon_rig: DaemonRig):
+    first, second = await read(daemon_rig, "/api/ticker/own", 2, **{"Last-Event-ID": "7"})
+    assert (first.id, first.event, first.data) == ("8", "own", {"after": "7"})
+    assert second.data == "plain"
+    for name in ("a%0aid:%205", "a%0d%0adata:%20x", ""):
+        status, reported = await call(daemon_rig, "GET", f"/api/ticker/own?event={name}")
+        assert status == 502, reported
+    await expect(daemon_rig, 502, "GET", "/api/ticker/wrong")
+    await expect(daemon_rig, 502, "POST", TICKS, json={"count": 1, "event": "a\nb"})
 
 
 async def test_a_stream_ends_with_its_module_and_with_its_key(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.api.calls import get, post
+from tests.api.calls import get, noticed, post
 from tests.stories.daemon_rig import DaemonRig, save
 
 MIGRATION = "/api/contexts/migration"
@@ -12,6 +12,7 @@ MIGRATION = "/api/contexts/migration"
 
 async def test_the_plan_is_reported_and_then_done_once(vault: Path, daemon_rig: DaemonRig):
     save(vault / "Chat/contexts/garden-context.md", "# Garden\n")
+    await noticed(daemon_rig)
     plan = await get(daemon_rig, MIGRATION)
     assert plan == {
         "moves": [

@@ -55,14 +55,14 @@ async def test_the_doctor_shows_the_state_of_every_database(vault, daemon_rig: D
 
 
 async def test_the_doctor_answers_while_there_is_no_search_index(
-    vault, monkeypatch, daemon_rig: DaemonRig
+    monkeypatch, daemon_rig: DaemonRig
 ):
-
     def fail(*_arguments: object) -> None:
         raise StorageFailedError("the search index is not made yet")
 
-    monkeypatch.setattr(daemon_rig.daemon.vault.search, "count", fail)
-    assert (await get(daemon_rig, "/api/doctor"))["search"]["indexed"] == 0
+    with monkeypatch.context() as patch:
+        patch.setattr(daemon_rig.daemon.vault.search, "count", fail)
+        assert (await get(daemon_rig, "/api/doctor"))["search"]["indexed"] == 0
 
 
 DOCTOR = """

@@ -47,7 +47,8 @@ async def test_usage_counts_what_runs_took_since_midnight(live: Live, vault: Pat
             *("subscription_type", "rate_limit_tier", "error"),
         )
         assert {usage[name] for name in unknown} == {None}
-        now[0] += timedelta(minutes=2)
+    now[0] += timedelta(minutes=2)
+    async with live(clock=lambda: now[0]) as daemon_rig:
         assert (await get(daemon_rig, "/api/usage"))["today"]["runs"] == 0
 
 
