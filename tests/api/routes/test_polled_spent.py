@@ -58,12 +58,12 @@ async def test_doctor_says_why_no_model_answers_and_the_run_goes_on_later(
     script = [lambda _: next(answers) if is_put_right.is_set() else refusal] * 50
     async with ScriptedMessages(script) as api, paid(api) as daemon_rig:
         save(garden, note("Garden", focus="- plant"))
-        await daemon_rig.until(lambda: daemon_rig.reported("vault.problem"), 30)
+        await daemon_rig.until(lambda: daemon_rig.reported("vault.problem"))
         (problem,) = (await get(daemon_rig, "/api/doctor"))["problems"].values()
         assert "refused the login (401: wrong key)" in problem
         assert CANARY not in problem
         is_put_right.set()
-        await daemon_rig.until(lambda: daemon_rig.reported("run.finished"), 60)
+        await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
         (finished,) = daemon_rig.reported("run.finished")
         assert finished["outcome"] == "changed"
         assert (await get(daemon_rig, "/api/doctor"))["problems"] == {}
@@ -91,7 +91,7 @@ async def test_the_cost_of_a_run_is_told_everywhere_its_credential_nowhere(
         api.add(look, [say("done")])
         async with paid(api) as daemon_rig:
             save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
-            await daemon_rig.until(lambda: daemon_rig.reported("run.finished"), 30)
+            await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
             spent = (await get(daemon_rig, "/api/usage"))["spent"]
             (listed,) = (await get(daemon_rig, "/api/runs"))["runs"]
             run = await get(daemon_rig, f"/api/runs/{listed['id']}")
