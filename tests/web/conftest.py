@@ -17,6 +17,10 @@ from tests.api.test_app_browser import CHROMIUM, FLAGS
 from tests.cli.command_line import CommandLine
 from tests.web.opened import PATIENCE_MS, Opened, Opens
 
+HURRIED = """(() => {
+  const own = window.setInterval;
+  window.setInterval = (act, ms, ...more) => own(act, ms / 10, ...more);
+})()"""
 _BLOCKED = "Service Worker registration blocked"  # by this file
 
 
@@ -72,7 +76,8 @@ def browser() -> Iterator[Browser]:
 def opens(browser: Browser, daemon: CommandLine) -> Iterator[Opens]:
     """Opens the page in a browser of its own: `opens("#/journal", width=390, theme="dark")`.
 
-    Whatever it complains of fails the test.
+    Whatever it complains of fails the test. Where it is `hurried`, what it does every few seconds
+    is done ten times as often.
     """
     opened: list[Opened] = []
 
@@ -83,6 +88,7 @@ def opens(browser: Browser, daemon: CommandLine) -> Iterator[Opens]:
         theme: str = "light",
         quiet: bool = True,
         offline: bool = False,
+        hurried: bool = False,
     ) -> Opened:
         height = 800 if width < 600 else 900
         context = browser.new_context(
@@ -94,6 +100,8 @@ def opens(browser: Browser, daemon: CommandLine) -> Iterator[Opens]:
             service_workers="allow" if offline else "block",  # it asks for every file of the page
         )
         context.set_default_timeout(PATIENCE_MS)
+        if hurried:
+            context.add_init_script(HURRIED)
         page = context.new_page()
         one = Opened(page=page, daemon=daemon)
         if quiet:

@@ -101,7 +101,7 @@ def test_away_the_page_shows_what_was_seen_and_sends_later_once(opens: Opens, da
 
 
 def test_what_was_taken_while_its_answer_was_lost_is_there_once(opens: Opens, daemon: CommandLine):
-    it, sent = opens("#/journal", quiet=False), []
+    it, sent = opens("#/journal", quiet=False, hurried=True), []
 
     def loses(route: Route) -> None:
         if route.request.method != "POST":
