@@ -57,6 +57,11 @@ class Opened:
         """Click what has that name."""
         self.page.get_by_role(role, name=name, exact=True).first.click()
 
+    def dismisses(self, text: str) -> None:
+        """Wait until the page says that in passing, and close it: it may cover a button."""
+        toast = self.page.locator(".toast").filter(has_text=text).first
+        toast.get_by_role("button", name="Close").click()
+
     def quick_open(self, words: str, path: str) -> None:
         """Find a note by Ctrl-K, and open it."""
         expect(self.page.get_by_role("main")).to_be_visible()

@@ -406,7 +406,7 @@ def test_what_an_agent_uses_and_asks_is_shown_and_answered_in_place(opens: Opens
     refusal = {"error": "Conflict", "message": "A turn goes on here."}
     it.page.route("**/api/chat", lambda route: route.fulfill(status=409, json=refusal), times=1)
     it.click("Send")
-    it.sees("A turn goes on here.")
+    it.dismisses("A turn goes on here.")
     expect(box).to_have_value("Write it down.")
     it.click("Send")
     it.sees("Found it.")
