@@ -21,7 +21,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from parachuted.agents.sandbox import Sandboxes
 from tests.cli import forked
-from tests.engine import an_engine
+from tests.engine import an_engine, have_image
 from tests.module_cache import install_module_cache
 from tests.stories.daemon_rig import Live, running_daemon
 
@@ -298,9 +298,7 @@ async def sandboxes(engine: Mapping[str, str], tmp_path: Path) -> AsyncIterator[
         env=engine,
         label=f"{tmp_path.name}-{uuid4().hex}",
     )
-    if (await made.status()).image is None:
-        async for _line in made.build(offline=True):
-            pass
+    await have_image(made)
     try:
         yield made
     finally:

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from parachuted.agents.sandbox import Sandboxes
+
 MAY_START_S = 30
 WITHOUT = "no Docker engine: "
 
@@ -82,6 +84,13 @@ def answers(env: Mapping[str, str]) -> bool:
         ["docker", "version"], env=dict(env), capture_output=True, check=False, timeout=20
     )
     return asked.returncode == 0
+
+
+async def have_image(sandboxes: Sandboxes) -> None:
+    """Make the image of this machine's own programs, where the engine has none."""
+    if (await sandboxes.status()).image is None:
+        async for _line in sandboxes.build(offline=True):
+            pass
 
 
 def containers(env: Mapping[str, str], *, of: str | None = None) -> list[str]:

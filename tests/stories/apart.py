@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import json
 import os
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ import aiohttp
 from parachuted.home_files.vault_state import state_folder
 from parachuted.processes.presence import running_daemon
 from parachuted.vault import IndexSnapshot, VaultIndex
+from tests.cli.command_line import PARACHUTE
 
 
 @dataclass
@@ -52,41 +52,44 @@ class DaemonProcess:
 
 
 @contextlib.asynccontextmanager
-async def apart(vault: Path, home: Path, *before: str) -> AsyncIterator[DaemonProcess]:
-    """Start a daemon, `before` being the words of a command that starts it otherwise than usual."""
-    environment = {**os.environ, "PARACHUTE_HOME": str(home), "PARACHUTE_AGENT_BACKEND": "offline"}
-    command = [
-        *before,
-        sys.executable,
-        "-m",
-        "parachuted",
-        "start",
-        "--foreground",
-        "--vault",
-        str(vault),
-        "--port",
-        "0",
-    ]
-    with (home.parent / "daemon.log").open("ab") as output:
+async def started(
+    vault: Path, home: Path, *before: str, **environ: str
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, Mapping[str, object]]]:
+    """A daemon that has announced itself, and its record; `before` are the words of a command that
+    starts it otherwise than usual.
+    """
+    usual = {"PARACHUTE_HOME": str(home), "PARACHUTE_AGENT_BACKEND": "offline"}
+    words = (*PARACHUTE, "start", "--foreground", "--vault", str(vault), "--port", "0")
+    with (home.parent / "daemon.log").open("ab") as log:
         process = await asyncio.create_subprocess_exec(
-            *command, env=environment, stdout=output, stderr=output
+            *before, *words, env={**os.environ, **usual, **environ}, stdout=log, stderr=log
         )
     try:
-        record = await _announced(home, process)
-        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as client:
-            daemon_rig = DaemonProcess(
-                pid=int(str(record["pid"])), url=f"http://127.0.0.1:{record['port']}", client=client
-            )
-            async with client.get(f"{daemon_rig.url}/api/events") as stream:
-                reader = asyncio.get_running_loop().create_task(
-                    _read(stream, daemon_rig.events), name="events"
-                )
-                yield daemon_rig
-                reader.cancel()
+        yield process, await _announced(home, process)
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
         await asyncio.wait_for(process.wait(), 20)
+
+
+@contextlib.asynccontextmanager
+async def apart(
+    vault: Path, home: Path, *before: str, **environ: str
+) -> AsyncIterator[DaemonProcess]:
+    """The same with a client that hears its events."""
+    async with (
+        started(vault, home, *before, **environ) as (_process, record),
+        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as client,
+    ):
+        daemon_rig = DaemonProcess(
+            pid=int(str(record["pid"])), url=f"http://127.0.0.1:{record['port']}", client=client
+        )
+        async with client.get(f"{daemon_rig.url}/api/events") as stream:
+            reader = asyncio.get_running_loop().create_task(
+                _read(stream, daemon_rig.events), name="events"
+            )
+            yield daemon_rig
+            reader.cancel()
 
 
 def index_left_by(vault: Path, home: Path) -> VaultIndex:

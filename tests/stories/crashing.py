@@ -17,30 +17,14 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from tests.stories.life_span import LifeSpan
+
 DIED = 9
-_SECONDS = 120.0
 _START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LifeSpan:
-    """One daemon's life, until all is settled or step number `dies_at` is taken.
-
-    `began`: when the first of its lives began (monotonic). `does` is what is asked of it once it
-    answers, from which on steps count: one of `ACTS`.
-    """
-
-    vault: str
-    home: str
-    began: float
-    dies_at: int = 0
-    quiet_s: float = 0.02
-    does: str = ""
 
 
 class Steps:
@@ -78,14 +62,13 @@ from parachuted.access.caller import Caller  # noqa: E402
 from parachuted.access.notes import AppendSection, NoteChange, SetKey  # noqa: E402
 from parachuted.agents.choice import BackendChoice  # noqa: E402
 from parachuted.agents.offline import OfflineBackend  # noqa: E402
-from parachuted.config import load_settings  # noqa: E402
 from parachuted.daemon import Daemon  # noqa: E402
 from parachuted.home_files.bundled import bundled_folder  # noqa: E402
 from parachuted.runs.bounds import ModuleBounds  # noqa: E402
 from parachuted.state import Database  # noqa: E402
 from parachuted.suggestions import Proposal  # noqa: E402
 from parachuted.vault import swap  # noqa: E402
-from tests.stories.daemon_rig import DaemonRig, save  # noqa: E402
+from tests.stories.daemon_rig import DaemonRig, at_work, save, settings_of  # noqa: E402
 
 swap._renameat2 = steps.around(swap._renameat2)
 _write = Database.write
@@ -104,35 +87,30 @@ Database.write = _counted_write
 
 async def live(span: LifeSpan) -> None:
     """Start, wait until everything is settled, stop."""
-    flags = {"vault": span.vault, "port": 0, "bubble.quiet_s": span.quiet_s}
-    settings = load_settings(Path(span.home), {}, flags)
+    home, vault = Path(span.home), Path(span.vault)
+    settings = settings_of(home, vault, {"bubble.quiet_s": 0.02})
     chosen = BackendChoice(backend=OfflineBackend(), reason="for a test", model=None)
     daemon = Daemon(
         settings,
-        Path(span.home),
+        home,
         chosen,
         clock=lambda: _START + timedelta(seconds=time.monotonic() - span.began),
     )
-    ready = asyncio.Event()
-    async with asyncio.TaskGroup() as group:
-        group.create_task(daemon.run(ready.set), name="daemon")
-        await asyncio.wait_for(ready.wait(), _SECONDS)
-        daemon_rig = DaemonRig(daemon=daemon, vault=Path(span.vault))
+    async with at_work(daemon, vault) as daemon_rig:
         if span.does:
             await _calm(daemon_rig)
             steps.count, steps.dies_at = 0, span.dies_at
             await ACTS[span.does](daemon_rig)
         await daemon.approvals.quiet()
-        await daemon_rig.settled(_SECONDS)
-        await daemon_rig.until(lambda: _is_kept(daemon), _SECONDS)
-        daemon.stop()
+        await daemon_rig.settled()
+        await daemon_rig.until(lambda: _is_kept(daemon))
 
 
 async def _calm(daemon_rig: DaemonRig) -> None:
     """Nothing is left to do, and links are known."""
-    await daemon_rig.settled(_SECONDS)
+    await daemon_rig.settled()
     await daemon_rig.daemon.approvals.quiet()
-    await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind, _SECONDS)
+    await daemon_rig.until(lambda: not daemon_rig.daemon.vault.search.is_behind)
 
 
 async def post(daemon_rig: DaemonRig, path: str, body: object) -> Any:
@@ -246,11 +224,6 @@ def _live_and_tell(span: LifeSpan) -> None:
 def _tell(*, died: bool, problem: str | None = None) -> None:
     sys.stdout.write(json.dumps({"died": died, "steps": steps.count, "problem": problem}) + "\n")
     sys.stdout.flush()
-
-
-def line_of(span: LifeSpan) -> bytes:
-    """The question to that program."""
-    return json.dumps(asdict(span)).encode() + b"\n"
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -70,9 +70,30 @@ class DaemonRig:
         await daemon.watched.detector.rescan()
         while is_busy():
             await self.until(lambda: not is_busy(), seconds)
-            await (
-                daemon.watched.detector.rescan()
-            )  # what the last run wrote may not have been heard of yet
+            # what the last run wrote may not have been heard of yet
+            await daemon.watched.detector.rescan()
+
+
+def settings_of(home: Path, vault: Path, flags: Mapping[str, object]) -> Settings:
+    """Those of a daemon of the tests; dotted ones are given with `__`."""
+    usual = {"vault": str(vault), "port": 0, "bubble.quiet_s": 0.05}
+    return load_settings(
+        home, {}, usual | {key.replace("__", "."): value for key, value in flags.items()}
+    )
+
+
+@contextlib.asynccontextmanager
+async def at_work(daemon: Daemon, vault: Path) -> AsyncIterator[DaemonRig]:
+    """That daemon from its start to its end."""
+    daemon_rig, ready = DaemonRig(daemon=daemon, vault=vault), asyncio.Event()
+    daemon.watched.bus.subscribe(daemon_rig.events.append)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(daemon.run(ready.set), name="daemon")
+        await asyncio.wait_for(ready.wait(), 120)
+        try:
+            yield daemon_rig
+        finally:
+            daemon.stop()
 
 
 @contextlib.asynccontextmanager
@@ -85,27 +106,13 @@ async def running_daemon(
     choose: Callable[[Settings], BackendChoice] | None = None,
     **flags: object,
 ) -> AsyncIterator[DaemonRig]:
-    """A daemon from its start to its end. Dotted settings are given with `__`."""
+    """A daemon with that agent, the offline one if none is named."""
     usual = BackendChoice(backend=backend or OfflineBackend(), reason="for a test", model=None)
-    chosen = {
-        "vault": str(vault),
-        "port": 0,
-        "bubble.quiet_s": 0.05,
-        **{key.replace("__", "."): value for key, value in flags.items()},
-    }
-    settings = load_settings(home, {}, chosen)
+    settings = settings_of(home, vault, flags)
     daemon = Daemon(settings, home, choose(settings) if choose else usual, clock=clock)
     daemon.modules.containers.sandboxes = ProcessSandboxes()  # real ones: tests/modules/hosting
-    daemon_rig = DaemonRig(daemon=daemon, vault=vault)
-    daemon.watched.bus.subscribe(daemon_rig.events.append)
-    ready = asyncio.Event()
-    async with asyncio.TaskGroup() as group:
-        group.create_task(daemon.run(ready.set), name="daemon")
-        await asyncio.wait_for(ready.wait(), 60)
-        try:
-            yield daemon_rig
-        finally:
-            daemon.stop()
+    async with at_work(daemon, vault) as daemon_rig:
+        yield daemon_rig
 
 
 @contextlib.asynccontextmanager

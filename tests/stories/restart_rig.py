@@ -10,14 +10,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from parachuted.home_files.vault_state import state_folder
 from parachuted.modules.registry.copies import remove_tree
 from parachuted.vault import WriteJournal
-from tests.stories.crashing import LifeSpan, line_of
+from tests.stories.life_span import LifeSpan
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -29,7 +29,7 @@ class RestartRig:
     here: Path
     template: Path
     program: subprocess.Popen[bytes]
-    began: float = 0.0
+    began: float = field(default_factory=time.monotonic)
 
     @property
     def vault(self) -> Path:
@@ -55,19 +55,11 @@ class RestartRig:
         """One daemon's life: whether it died, and of how many steps it was. `does` is what is asked
         of it, from which on the steps count.
         """
+        places = {"vault": str(self.vault), "home": str(self.home)}
+        span = LifeSpan(**places, began=self.began, dies_at=dies_at, does=does)
         assert self.program.stdin is not None
         assert self.program.stdout is not None
-        self.program.stdin.write(
-            line_of(
-                LifeSpan(
-                    vault=str(self.vault),
-                    home=str(self.home),
-                    began=self.began,
-                    dies_at=dies_at,
-                    does=does,
-                )
-            )
-        )
+        self.program.stdin.write(span.line())
         self.program.stdin.flush()
         reported = json.loads(self.program.stdout.readline())
         assert reported["problem"] is None, reported["problem"]
@@ -81,31 +73,34 @@ class RestartRig:
         )
         return {path.relative_to(self.vault).as_posix(): path.read_bytes() for path in files}
 
+    @contextmanager
+    def history(self) -> Iterator[WriteJournal]:
+        """What the last daemon left."""
+        with closing(WriteJournal(state_folder(self.home, self.vault) / "history.db")) as history:
+            yield history
+
     def runs(self) -> list[tuple[str, str]]:
         """Each run's watcher with its outcome."""
-        history = WriteJournal(state_folder(self.home, self.vault) / "history.db")
-        try:
+        with self.history() as history:
             return sorted(
                 (str(run["watcher"]), str(run["outcome"])) for run in history.runs(limit=1000)
             )
-        finally:
-            history.close()
 
 
 @contextmanager
-def restart_rig(folder: Path) -> Iterator[RestartRig]:
+def crashing_program() -> Iterator[subprocess.Popen[bytes]]:
+    """The program that lives are lived in: each of them is forked from it."""
+    command = [sys.executable, "-m", "tests.stories.crashing"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe) as program:
+        yield program
+        assert program.stdin is not None
+        program.stdin.close()
+
+
+def restart_rig(folder: Path, program: subprocess.Popen[bytes]) -> RestartRig:
     """One with an empty vault, below that folder."""
     here = folder / "here"
     (here / "home").mkdir(parents=True)
     (here / "vault").mkdir()
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.stories.crashing"],
-        cwd=ROOT,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as program:
-        yield RestartRig(
-            here=here, template=folder / "template", program=program, began=time.monotonic()
-        )
-        assert program.stdin is not None
-        program.stdin.close()
+    return RestartRig(here=here, template=folder / "template", program=program)

@@ -7,13 +7,12 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable, Iterator
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from parachuted.home_files.vault_state import state_folder
-from parachuted.vault import WriteJournal
 from tests.stories.daemon_rig import note, save
 from tests.stories.restart_rig import RestartRig, restart_rig
 
@@ -24,9 +23,8 @@ _AGAIN = 0.3
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[RestartRig]:
-    with restart_rig(tmp_path) as place:
-        yield place
+def place(tmp_path: Path, program: subprocess.Popen[bytes]) -> RestartRig:
+    return restart_rig(tmp_path, program)
 
 
 def with_links(place: RestartRig) -> None:
@@ -78,10 +76,6 @@ def die_at_each(
         check(f"seed {seed}, died at {deaths} of {steps}")
 
 
-def history_of(place: RestartRig) -> WriteJournal:
-    return WriteJournal(state_folder(place.home, place.vault) / "history.db")
-
-
 def test_a_move_takes_all_links_along_or_none(place: RestartRig, torture):
     with_links(place)
 
@@ -90,10 +84,9 @@ def test_a_move_takes_all_links_along_or_none(place: RestartRig, torture):
         assert (place.vault / "hub.md").exists() != has_moved, said
         name = "centre" if has_moved else "hub"
         assert links(place) == {name: _NOTES * _EACH}, said
-        history = history_of(place)
-        writes = history.done_after(0)
-        assert history.acts() == [], said
-        history.close()
+        with place.history() as history:
+            writes = history.done_after(0)
+            assert history.acts() == [], said
         assert len(writes) == (_NOTES + 3 if has_moved else 0), said
         assert len({write.author for write in writes}) <= 1, said
         if said != "undisturbed":
@@ -145,10 +138,8 @@ def test_a_merge_of_notes_is_whole_or_not_begun_and_one_run(place: RestartRig, t
         gone = not (place.vault / "hub.md").exists()
         assert about in ([True] * _NOTES, [False] * _NOTES), said
         assert took == gone == about[0], said
-        history = history_of(place)
-        runs = history.runs()
-        writes = history.done_after(0)
-        history.close()
+        with place.history() as history:
+            runs, writes = history.runs(), history.done_after(0)
         if took:
             (run,) = runs
             assert len(writes) == len(run["wrote"]) == _NOTES + 2, said
@@ -177,9 +168,8 @@ def test_an_undo_of_a_cascade_takes_back_all_of_it_or_nothing(place: RestartRig,
     def check(said: str) -> None:
         files = place.files()
         assert files in (undone, after), said
-        history = history_of(place)
-        runs = history.runs()
-        history.close()
+        with place.history() as history:
+            runs = history.runs()
         undos = [run for run in runs if run["agent"] == "undo"]
         if files == undone:
             assert [run["outcome"] for run in undos] == ["changed"], said
@@ -231,9 +221,8 @@ def test_a_tick_in_the_file_of_a_suggestion_is_acted_on_once(place: RestartRig, 
 
     def check(said: str) -> None:
         text = file.read_text()
-        history = history_of(place)
-        runs = history.runs()
-        history.close()
+        with place.history() as history:
+            runs = history.runs()
         if (place.vault / "a.md").read_text() == "one\n":
             assert "- [ ] approve" in text, said  # the editor had not saved it
             assert (runs, "nothing was done" in text) == ([], False), said

@@ -4,24 +4,19 @@ would have.
 
 from __future__ import annotations
 
-import os
+import asyncio
 import random
 import re
 import shutil
-import signal
 import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from parachuted.processes.presence import running_daemon
+from tests.stories.apart import started
 from tests.stories.daemon_rig import note, save
 from tests.stories.restart_rig import RestartRig, restart_rig
 
-ROOT = Path(__file__).resolve().parents[2]
+QUICK = {"PARACHUTE_BUBBLE_QUIET_S": "0.02"}
 GRAPH = {"b": ["p"], "c": ["p"], "d": ["b", "c"], "e": ["d", "p"]}
 """Two levels beside each other, a diamond, and one that watches the first and the last; the vault's
 own note watches all of them.
@@ -29,15 +24,15 @@ own note watches all of them.
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestartRig]:
-    with restart_rig(tmp_path_factory.mktemp("restarting")) as place:
-        save(place.vault / "p/AGENTS.md", note("P"))
-        for name, watched in GRAPH.items():
-            save(place.vault / f"{name}/AGENTS.md", note(name.upper(), watch=watched))
-        save(place.vault / "AGENTS.md", note("All", watch=["*"]))
-        place.live()
-        place.keep()
-        yield place
+def place(tmp_path_factory: pytest.TempPathFactory, program: subprocess.Popen[bytes]) -> RestartRig:
+    place = restart_rig(tmp_path_factory.mktemp("restarting"), program)
+    save(place.vault / "p/AGENTS.md", note("P"))
+    for name, watched in GRAPH.items():
+        save(place.vault / f"{name}/AGENTS.md", note(name.upper(), watch=watched))
+    save(place.vault / "AGENTS.md", note("All", watch=["*"]))
+    place.live()
+    place.keep()
+    return place
 
 
 def put_back(place: RestartRig) -> None:
@@ -97,65 +92,25 @@ def test_the_same_vault_and_the_same_clock_give_the_same_bytes(place: RestartRig
 
 
 @pytest.mark.timeout(900)
-def test_a_daemon_killed_at_random_moments_ends_as_if_nothing_had_been(place: RestartRig, torture):
+async def test_a_daemon_killed_at_random_moments_ends_as_if_nothing_had_been(
+    place: RestartRig, torture
+):
     """The real command, and a real SIGKILL at a moment that no one chose."""
     put_back(place)
-    run_to_its_end(place)
+    place.live()
     expected, runs = timeless(place.files()), place.runs()
     seed = random.randrange(1 << 32)  # noqa: S311  a seed to be told
     rng = random.Random(seed)  # noqa: S311
     for turn in range(100 if torture else 2):
         put_back(place)
         for _ in range(rng.randint(1, 3)):
-            kill_after(place, rng.uniform(0, 0.6))
-        run_to_its_end(place)
+            async with started(place.vault, place.home, **QUICK) as (process, _record):
+                await asyncio.sleep(rng.uniform(0, 0.6))
+                process.kill()
+        place.live()  # the same but for its clock, and it waits until all is settled
 
         assert timeless(place.files()) == expected, f"seed {seed}, turn {turn}"
         assert place.runs() == runs, f"seed {seed}, turn {turn}"
-
-
-def start(place: RestartRig) -> subprocess.Popen[bytes]:
-    """A daemon that has announced itself."""
-    environment = {
-        **os.environ,
-        "PARACHUTE_HOME": str(place.home),
-        "PARACHUTE_AGENT_BACKEND": "offline",
-        "PARACHUTE_BUBBLE_QUIET_S": "0.02",
-    }
-    command = [
-        sys.executable,
-        "-m",
-        "parachuted",
-        "start",
-        "--foreground",
-        "--vault",
-        str(place.vault),
-        "--port",
-        "0",
-    ]
-    process = subprocess.Popen(
-        command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    deadline = time.monotonic() + 120
-    while running_daemon(str(place.home)) is None:
-        assert process.poll() is None, "the daemon did not start"
-        assert time.monotonic() < deadline, "the daemon did not start in time"
-        time.sleep(0.005)
-    return process
-
-
-def kill_after(place: RestartRig, seconds: float) -> None:
-    process = start(place)
-    time.sleep(seconds)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-
-
-def run_to_its_end(place: RestartRig) -> None:
-    """The program's daemons wait until all is settled, and this one is the same but for its
-    clock.
-    """
-    place.live()
 
 
 def timeless(files: dict[str, bytes]) -> dict[str, list[bytes]]:
