@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 
 from parachuted.agents.job import Job, RunResult, Step
-from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import (
     Block,
     RecordedRequest,
@@ -40,10 +39,10 @@ from tests.agentic import (
     walk_and_report,
 )
 from tests.api.calls import key_of
-from tests.api.routes.test_modules import install
 from tests.cli.command_line import CommandLine
 from tests.promises import broken, undo_all
 from tests.stories.daemon_rig import Live
+from tests.stories.official_modules import install_official
 
 ROOT = Path(__file__).resolve().parents[2]
 DAY = "Daily/journals/2026-02-24.md"
@@ -150,7 +149,7 @@ class Person:
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_whatever_a_person_does_in_all_rooms_and_a_restart_amid_it_the_promises_hold(
+async def test_the_promises_hold_whatever_a_person_does_and_over_a_restart(
     seed: int, live: Live, vault: Path, torture
 ):
     walk = AgenticWalk(url="", key="", vault=vault)
@@ -159,8 +158,7 @@ async def test_whatever_a_person_does_in_all_rooms_and_a_restart_amid_it_the_pro
     person = Person(walk, str(seed))
     many = {"budget.runs_per_hour": 10_000, "budget.runs_per_day": 10_000}
     async with live(agent(), **many) as daemon_rig:
-        for name in MODULES:
-            await install(daemon_rig, bundled_folder("modules") / name, "trusted")
+        await install_official(daemon_rig, *MODULES)
         key = key_of(daemon_rig, "*:read,write", local=True)
         walk.url, walk.key = daemon_rig.url, key["Authorization"].removeprefix("Bearer ")
         for _ in range(200 if torture else 15):
@@ -197,7 +195,7 @@ class Model:
         return Reply(blocks=(say("So it is."),), usage=usage)
 
 
-async def test_an_agents_program_walks_the_day_its_report_is_printed_and_money_is_limited(
+async def test_an_agents_program_walks_the_day_reports_and_keeps_to_its_money(
     tmp_path, capsys, monkeypatch
 ):
     command_line = CommandLine(home=tmp_path / "home", vault=tmp_path / "vault", folder=tmp_path)

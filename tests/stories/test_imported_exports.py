@@ -5,13 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import aiohttp
-import pytest
-
-from parachuted.home_files.bundled import bundled_folder
-from tests.api.calls import post
-from tests.api.routes.test_modules import install
+from tests.api.calls import get, post
 from tests.stories.daemon_rig import Live, save
+from tests.stories.official_modules import install_official
 
 HALF = "\ud800"  # of a character
 AT = "2021-08-01T22:30:00Z"
@@ -35,43 +31,32 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("is_dry", [True, False])
 async def test_what_no_file_and_no_answer_can_hold_is_no_error_of_the_daemons(
-    live: Live, vault: Path, *, is_dry: bool
+    live: Live, vault: Path
 ):
     folder = vault / "Daily/import"
     folder.mkdir(parents=True)
     for name, text in FILES.items():
         (folder / name.decode("utf-8", "surrogateescape")).write_text(text)
     save(folder / "2021-08-03.md", "Good too.")
-    async with live() as daemon_rig, aiohttp.ClientSession() as session:
-        for name in ("chat", "daily"):
-            await install(daemon_rig, bundled_folder("modules") / name, "trusted")
-        await daemon_rig.settled()
-
-        async def imported(path: str, body: object) -> dict:
-            data, kind = json.dumps(body), {"Content-Type": "application/json"}
-            async with session.post(daemon_rig.url + path, data=data, headers=kind) as answer:
-                assert answer.status == 200, await answer.text()
-                return await answer.json()
-
-        chats = await imported("/api/import", {"data": CONVERSATIONS, "dry_run": is_dry})
-        assert chats["total_conversations"] == len(chats["conversations"]) + len(chats["errors"])
-        assert [chat["title"] for chat in chats["conversations"]] == ["?", "Good"]
-        assert chats["imported_count"] == (0 if is_dry else 2)
-        body = {"source": "Daily/import", "dry_run": is_dry}
-        journal = await imported("/api/daily/import", body)
-        assert journal["added"] >= 3, journal
-        for path in ("/api/chat", "/api/daily/entries"):
-            async with session.get(daemon_rig.url + path) as answer:
-                assert answer.status == 200, path
-
-
-async def test_what_was_copied_into_the_vault_a_moment_ago_is_imported(live: Live, vault: Path):
     async with live() as daemon_rig:
-        await install(daemon_rig, bundled_folder("modules") / "daily", "trusted")
+        await install_official(daemon_rig, "chat", "daily")
         await daemon_rig.settled()
+        for is_dry in (True, False):
+            body = {"data": CONVERSATIONS, "dry_run": is_dry}
+            chats = await post(daemon_rig, "/api/import", body)
+            count = len(chats["conversations"]) + len(chats["errors"])
+            assert chats["total_conversations"] == count
+            assert [chat["title"] for chat in chats["conversations"]] == ["?", "Good"]
+            assert chats["imported_count"] == (0 if is_dry else 2)
+            body = {"source": "Daily/import", "dry_run": is_dry}
+            journal = await post(daemon_rig, "/api/daily/import", body)
+            assert journal["added"] >= 3, journal
+            for path in ("/api/chat", "/api/daily/entries"):
+                await get(daemon_rig, path)
+
+        # what was copied into the vault a moment ago is imported too
         for day in (1, 2):
-            save(vault / f"Daily/import/deep/2021-08-0{day}.md", f"Day {day}.")
-            body = {"source": "Daily/import", "dry_run": False}
+            save(vault / f"Daily/more/deep/2021-08-0{day}.md", f"Day {day}.")
+            body = {"source": "Daily/more", "dry_run": False}
             assert (await post(daemon_rig, "/api/daily/import", body))["added"] == 1, day

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
-import pytest
 from mcp import Client
 
 from parachuted.agents.job import Job
-from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import Block, ScriptedBackend, say, use
 from tests.api.calls import get, post
 from tests.api.routes.test_modules import install
 from tests.chat.exports import CLAUDE
 from tests.mcp.peers import call, client, refused
 from tests.stories.daemon_rig import DaemonRig, Live, save
+from tests.stories.official_modules import install_official
 from tests.stories.test_tainted_tools import CLERK, CODE
 
 DAY = "Daily/journals/2026-02-24.md"
@@ -29,8 +29,7 @@ MINE = {
 
 async def imported(daemon_rig: DaemonRig, vault: Path, *, trust: bool = False) -> dict[str, str]:
     """Import two conversations and an entry; their files by what they are."""
-    for name in ("chat", "daily"):
-        await install(daemon_rig, bundled_folder("modules") / name, "trusted")
+    await install_official(daemon_rig, "chat", "daily")
     save(vault / "Daily/import/Journal.json", json.dumps({"entries": [ENTRY]}))
     await daemon_rig.settled()
     more = {"trust": True} if trust else {}
@@ -57,40 +56,45 @@ async def writes(peer: Client, number: int) -> bool:
     return not result.is_error
 
 
-@pytest.mark.parametrize("what", ["talk", "mine", "entry"])
-async def test_a_program_that_read_what_was_imported_only_suggests_until_it_is_trusted(
-    live: Live, vault: Path, what: str
+async def test_a_program_that_read_what_was_imported_only_suggests_until_trusted(
+    live: Live, vault: Path
 ):
     async with live() as daemon_rig:
-        path = (await imported(daemon_rig, vault))[what]
-        assert "origin: imported\n" in (vault / path).read_text()
-        async with client(daemon_rig) as peer:
-            assert await writes(peer, 1)
-            await call(peer, "read_note", path=path)
-            said = await refused(peer, "write_note", path="new2.md", text="# New\n")
-            assert "suggested to a person" in said
-        trusted = await post(daemon_rig, "/api/agents/trust", {"path": path})
-        assert trusted["before"] == "imported"
-        async with client(daemon_rig) as peer:
-            await call(peer, "read_note", path=path)
-            assert await writes(peer, 3)
-
-
-async def test_a_program_that_asked_chat_or_daily_for_it_only_suggests(live: Live, vault: Path):
-    async with live() as daemon_rig:
         found = await imported(daemon_rig, vault)
-        for number, (tool, arguments) in enumerate(
-            {
-                "chat-session": {"session_id": found["id"]},
-                "chat-sessions": {"query": "myself"},
-                "daily-journal": {"day": "2026-02-24"},
-                "daily-search": {"query": "rules"},
-            }.items()
-        ):
+        number = itertools.count()
+        for tool, arguments in {
+            "chat-session": {"session_id": found["id"]},
+            "chat-sessions": {"query": "myself"},
+            "daily-journal": {"day": "2026-02-24"},
+            "daily-search": {"query": "rules"},
+        }.items():
             async with client(daemon_rig) as peer:
-                result = await peer.call_tool(tool, arguments)
-                assert not result.is_error, tool
-                assert not await writes(peer, number), tool
+                assert not (await peer.call_tool(tool, arguments)).is_error, tool
+                assert not await writes(peer, next(number)), tool
+
+        # the day that a claimed import writes too stays a stranger's, and no other day becomes one
+        entries = [ENTRY | {"creationDate": f"2026-02-{day}T13:00:00Z"} for day in (24, 25)]
+        save(vault / "Daily/mine/Journal.json", json.dumps({"entries": entries}))
+        await daemon_rig.settled()
+        body = {"source": "Daily/mine", "dry_run": False, "trust": True}
+        assert (await post(daemon_rig, "/api/daily/import", body))["added"] == 2
+        async with client(daemon_rig) as peer:
+            await call(peer, "read_note", path=DAY.replace("24", "25"))
+            assert await writes(peer, next(number))
+
+        for what in ("talk", "mine", "entry"):
+            path = found[what]
+            assert "origin: imported\n" in (vault / path).read_text()
+            async with client(daemon_rig) as peer:
+                assert await writes(peer, next(number)), what
+                await call(peer, "read_note", path=path)
+                said = await refused(peer, "write_note", path=f"{what}.md", text="# New\n")
+                assert "suggested to a person" in said
+            trusted = await post(daemon_rig, "/api/agents/trust", {"path": path})
+            assert trusted["before"] == "imported"
+            async with client(daemon_rig) as peer:
+                await call(peer, "read_note", path=path)
+                assert await writes(peer, next(number)), what
 
 
 async def test_what_the_person_alone_wrote_is_theirs_where_they_claim_it(live: Live, vault: Path):
@@ -107,22 +111,6 @@ async def test_what_the_person_alone_wrote_is_theirs_where_they_claim_it(live: L
             daemon_rig, "/api/import", {"data": [*CLAUDE, MINE], "dry_run": True, "trust": True}
         )
         assert [one["origin"] for one in plan["conversations"]] == ["imported", "you"]
-
-
-async def test_a_claim_holds_beside_what_was_imported_without_one(live: Live, vault: Path):
-    """The day that both imports write stays a stranger's; no other day becomes one."""
-    async with live() as daemon_rig:
-        await imported(daemon_rig, vault)
-        entries = [ENTRY | {"creationDate": f"2026-02-{day}T13:00:00Z"} for day in (24, 25)]
-        save(vault / "Daily/mine/Journal.json", json.dumps({"entries": entries}))
-        await daemon_rig.settled()
-        body = {"source": "Daily/mine", "dry_run": False, "trust": True}
-        assert (await post(daemon_rig, "/api/daily/import", body))["added"] == 2
-        async with client(daemon_rig) as peer:
-            await call(peer, "read_note", path=DAY.replace("24", "25"))
-            assert await writes(peer, 1)
-            await call(peer, "read_note", path=DAY)
-            assert not await writes(peer, 2)
 
 
 async def test_a_run_that_read_an_imported_conversation_only_suggests(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parachuted.home_files.bundled import bundled_folder
 from tests.api.calls import call, get
-from tests.api.routes.test_modules import install
 from tests.stories.daemon_rig import Live, note, save
+from tests.stories.official_modules import install_official
 
 KIM = "Brain/entities/people/kim-lee.md"
 DAY = "Daily/journals/2026-02-24.md"
@@ -23,8 +22,7 @@ async def test_an_entry_names_a_person_whose_project_wakes_and_then_its_parent(
     save(vault / ABOVE, note("All of it", watch=["Projects/*"]))
     before = {path: (vault / path).read_text() for path in (KIM, GARDEN, ABOVE)}
     async with live() as daemon_rig:
-        for name in ("brain", "daily"):
-            await install(daemon_rig, bundled_folder("modules") / name, "trusted")
+        await install_official(daemon_rig, "brain", "daily")
         await daemon_rig.settled()
         save(vault / DAY, ENTRY)
         await daemon_rig.until(lambda: (vault / ABOVE).read_text() != before[ABOVE], 60)
@@ -52,8 +50,7 @@ async def test_what_a_journal_tells_its_watcher_is_what_the_entries_say(live: Li
     save(vault / KIM, "# Kim Lee\n\nGrows beans.\n")
     save(vault / GARDEN, note("Garden", watch=["Daily/journals/*.md"]))
     async with live() as daemon_rig:
-        for name in ("brain", "daily"):
-            await install(daemon_rig, bundled_folder("modules") / name, "trusted")
+        await install_official(daemon_rig, "brain", "daily")
         await daemon_rig.settled()
         for text, at in (
             ("Sowed the black beans.", "2026-02-24T14:08:00+00:00"),

@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from parachuted.home_files.bundled import bundled_folder
 from tests.api.calls import get, post
-from tests.api.routes.test_modules import install
 from tests.stories.daemon_rig import Live, save
+from tests.stories.official_modules import install_official
 
 COUNT = 500
 GOOD = "Brain/entities/people/kim.md"
@@ -37,8 +36,7 @@ async def test_among_500_malformed_notes_all_works_and_each_of_brains_is_listed(
         path.write_bytes(data)
     save(vault / GOOD, "# Kim\n\nGrows heliotropes.\n")
     async with live() as daemon_rig:
-        for name in ("daily", "brain"):
-            await install(daemon_rig, bundled_folder("modules") / name, "trusted")
+        await install_official(daemon_rig, "daily", "brain")
 
         made = await post(daemon_rig, "/api/daily/entries", {"content": "Saw [[Kim]] today."})
         entries = await get(daemon_rig, "/api/daily/entries?limit=100")

@@ -18,9 +18,9 @@ from parachuted.agents.job import Job
 from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import ScriptedBackend, say, use
 from tests.api.calls import get, post
-from tests.api.routes.test_modules import install
 from tests.chat.exports import CHATGPT, CLAUDE
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
+from tests.stories.official_modules import install_official
 
 ODD = """\
 ---
@@ -78,8 +78,7 @@ def first_day(vault: Path) -> Path:
 async def test_the_doctor_is_content_with_all_that_was_written(live: Live, first_day: Path):
     vault = first_day
     async with live(ScriptedBackend(script)) as daemon_rig:
-        for name in ("brain", "daily", "chat"):
-            await install(daemon_rig, bundled_folder("modules") / name, "trusted")
+        await install_official(daemon_rig, "brain", "daily", "chat")
         assert await findings(daemon_rig) == []
 
         for words in ("Will Byrnes came.", ODD, f"- {ODD}"):
