@@ -4,16 +4,11 @@ order.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.api.calls import post
+from tests.api.calls import digest, post
 from tests.stories.daemon_rig import DaemonRig
-
-
-def digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass

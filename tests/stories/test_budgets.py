@@ -9,13 +9,13 @@ from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
-import aiohttp
 import pytest
 
 from parachuted.agents.job import Job, Step
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 from parachuted.testing import Block, ScriptedBackend, use
 from parachuted.texts.times import utc_now
+from tests.api.calls import get
 from tests.stories.daemon_rig import DaemonRig, Live
 from tests.stories.graphs import always_edits, touch_up, write
 
@@ -47,12 +47,8 @@ def star(vault: Path, count: int) -> dict[str, list[str]]:
     return graph
 
 
-async def health(daemon_rig: DaemonRig) -> dict[str, object]:
-    async with (
-        aiohttp.ClientSession() as client,
-        client.get(f"{daemon_rig.url}/api/health?detailed=true") as answer,
-    ):
-        return dict(await answer.json())
+async def health(daemon_rig: DaemonRig) -> dict:
+    return await get(daemon_rig, "/api/health?detailed=true")
 
 
 def ran(daemon_rig: DaemonRig) -> list[str]:

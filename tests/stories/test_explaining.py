@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import sys
 from pathlib import Path
 
 from parachuted.history import Why
 from parachuted.vault import VaultPath
+from tests.cli.command_line import CommandLine
 from tests.stories.daemon_rig import DaemonRig, Live, save
 from tests.stories.graphs import touch_up, write
 
-ROOT = Path(__file__).resolve().parents[2]
 GRAPH: dict[str, list[str]] = {"a": [], "b": ["a"]}
 B = VaultPath("b/AGENTS.md")
 
@@ -32,21 +30,29 @@ def authors(daemon_rig: DaemonRig) -> dict[str, str]:
     return {line.text: line.run or line.by for line in why.lines(B) if line.text.strip()}
 
 
-async def ask(place: str) -> dict[str, object]:
-    """As a person types it."""
-    command = [sys.executable, "-m", "parachuted", "why", place, "--json"]
-    process = await asyncio.create_subprocess_exec(
-        *command, cwd=ROOT, stdout=asyncio.subprocess.PIPE
-    )
-    answer, _errors = await process.communicate()
-    return dict(json.loads(answer))
+async def test_each_line_is_its_writers_through_edits_and_an_undo(
+    live: Live, vault: Path, home: Path
+):
+    command_line = CommandLine(home=home, vault=vault, folder=vault.parent)
 
+    async def ask(place: str) -> dict:
+        return json.loads(await command_line.tells("why", place, "--json"))
 
-async def test_lines_are_distinguished_through_edits_and_an_undo(live: Live, vault: Path):
     write(vault, GRAPH)
     async with live() as daemon_rig:
         first = await follow(daemon_rig, "- sow")
         assert (authors(daemon_rig)["# b"], authors(daemon_rig)["  - sow"]) == ("person", first)
+
+        lines = (vault / B).read_text("utf-8").splitlines()
+        number = lines.index("  - sow") + 1
+        answer = await ask(f"b/AGENTS.md:{number}")
+        title = await ask(f"b/AGENTS.md:{lines.index('# b') + 1}")
+        whole = await ask("b/AGENTS.md")
+        (line,) = answer["lines"]
+        assert (line["number"], line["text"], line["run"]) == (number, "  - sow", first)
+        assert answer["runs"][first]["causes"][0]["path"] == "a/AGENTS.md"
+        assert [(line["by"], line["run"]) for line in title["lines"]] == [("person", None)]
+        assert [line["text"] for line in whole["lines"]] == lines
 
         save(vault / B, (vault / B).read_text("utf-8").replace("> About b.", "> About b, by hand."))
         second = await follow(daemon_rig, "- harvest")
@@ -60,31 +66,9 @@ async def test_lines_are_distinguished_through_edits_and_an_undo(live: Live, vau
         assert (reported["> About b, by hand."], reported["  - sow"]) == ("person", first)
         assert set(reported.values()) == {"person", first}
 
-
-async def test_what_a_person_makes_of_a_runs_line_is_the_persons(live: Live, vault: Path):
-    write(vault, GRAPH)
-    async with live() as daemon_rig:
-        run = await follow(daemon_rig, "- sow")
+        # what a person makes of a run's line is the person's
         save(vault / B, (vault / B).read_text("utf-8").replace("  - sow", "  - sow, but late"))
         await daemon_rig.settled()
-
-        assert authors(daemon_rig)["  - sow, but late"] == "person"
-        assert run in authors(daemon_rig).values()
-
-
-async def test_the_command_explains_a_line_down_to_the_edit_that_led_to_it(live: Live, vault: Path):
-    write(vault, GRAPH)
-    async with live() as daemon_rig:
-        run = await follow(daemon_rig, "- sow")
-        lines = (vault / B).read_text("utf-8").splitlines()
-        number = lines.index("  - sow") + 1
-        reported = await ask(f"b/AGENTS.md:{number}")
-        title = await ask(f"b/AGENTS.md:{lines.index('# b') + 1}")
-        whole = await ask("b/AGENTS.md")
-
-        assert [(line["number"], line["text"], line["run"]) for line in reported["lines"]] == [
-            (number, "  - sow", run)
-        ]
-        assert reported["runs"][run]["causes"][0]["path"] == "a/AGENTS.md"
-        assert [(line["by"], line["run"]) for line in title["lines"]] == [("person", None)]
-        assert [line["text"] for line in whole["lines"]] == lines
+        reported = authors(daemon_rig)
+        assert reported["  - sow, but late"] == "person"
+        assert first in reported.values()

@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from parachuted.suggestions import Proposal
 from parachuted.testing import ScriptedBackend, say
 from tests.api.calls import call, get, key_of, refused
@@ -18,42 +16,33 @@ WHY = ".parachuteignore"
 TEXT = "# S\n\n## Facts\n\nsecret\n"
 
 
-@pytest.mark.parametrize(
-    ("tool", "more"),
-    [
-        ("read_note", {}),
-        ("read_note", {"section": "Facts"}),
-        ("write_note", {"text": "x"}),
-        ("edit_section", {"section": "Facts", "text": "x", "append": True}),
-        ("set_key", {"key": "a", "value": "b"}),
-        ("move_note", {"to": "b.md"}),
-        ("history", {}),
-        ("why", {"line": 5}),
-    ],
+CALLS = (
+    ("read_note", {}),
+    ("read_note", {"section": "Facts"}),
+    ("write_note", {"text": "x"}),
+    ("edit_section", {"section": "Facts", "text": "x", "append": True}),
+    ("set_key", {"key": "a", "value": "b"}),
+    ("move_note", {"to": "b.md"}),
+    ("history", {}),
+    ("why", {"line": 5}),
 )
-async def test_an_mcp_client_is_told_why_it_is_not_given_one(
-    live: Live, vault: Path, tool: str, more: dict
-):
-    save(vault / "Secret/s.md", TEXT)
+
+
+async def test_an_mcp_client_is_given_none_moves_none_there_and_learns_why(live: Live, vault: Path):
+    for path in ("Secret/s.md", "a.md"):
+        save(vault / path, TEXT)
     save(vault / ".parachuteignore", "Secret/\n")
     async with live() as daemon_rig, peers.client(daemon_rig) as peer:
         await daemon_rig.settled()
-        for path in ("Secret/s.md", "Secret/none.md"):
-            assert WHY in await peers.refused(peer, tool, path=path, **more)
+        for tool, more in CALLS:
+            for path in ("Secret/s.md", "Secret/none.md"):
+                assert WHY in await peers.refused(peer, tool, path=path, **more), (tool, path)
         suggested = {"action": "create", "path": "Secret/n.md", "payload": {"text": "x"}}
         await peers.refused(peer, "suggest", **suggested, reasoning="r")
-    assert (vault / "Secret/s.md").read_text() == TEXT
-    assert not (vault / "Secret/none.md").exists()
-
-
-async def test_nothing_is_moved_there_by_a_client(live: Live, vault: Path):
-    save(vault / "a.md", TEXT)
-    save(vault / ".parachuteignore", "Secret/\n")
-    async with live() as daemon_rig, peers.client(daemon_rig) as peer:
-        await daemon_rig.settled()
         assert WHY in await peers.refused(peer, "move_note", path="a.md", to="Secret/a.md")
         assert WHY in await peers.refused(peer, "write_note", path="Secret/a.md", text="x")
-    assert (vault / "a.md").read_text() == TEXT
+    assert (vault / "Secret/s.md").read_text() == (vault / "a.md").read_text() == TEXT
+    assert [file.name for file in (vault / "Secret").iterdir()] == ["s.md"]
 
 
 async def test_a_key_with_paths_is_as_an_agent_and_its_owner_opens_it(live: Live, vault: Path):
@@ -80,9 +69,7 @@ async def test_a_key_with_paths_is_as_an_agent_and_its_owner_opens_it(live: Live
     assert (vault / "Secret/s.md").read_text() == TEXT
 
 
-async def test_what_becomes_ignored_leaves_search_watches_and_prompts_without_its_text(
-    live: Live, vault: Path
-):
+async def test_what_becomes_ignored_leaves_search_watches_and_prompts(live: Live, vault: Path):
     save(vault / "Secret/s.md", TEXT)
     save(vault / "Secret/w.md", note("W", watch=["../Open.md"]))
     save(vault / "Open.md", "# Open\n")

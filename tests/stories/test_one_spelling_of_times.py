@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.api.calls import get, key_of, post
+from tests.cli.command_line import CommandLine
 from tests.stories.daemon_rig import Live, note, save
 
 TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?\S*")
@@ -76,16 +74,6 @@ def misspelled(value: object, where: str) -> Iterator[str]:
         yield f"{where}: {value}"
 
 
-def listed(words: str) -> object:
-    """What the command prints with --json."""
-    command = [sys.executable, "-m", "parachuted", *words.split(), "--json"]
-    done = subprocess.run(
-        command, env=dict(os.environ), capture_output=True, text=True, check=False
-    )
-    assert done.stdout, done
-    return json.loads(done.stdout)
-
-
 async def test_events_answers_and_commands_spell_times_in_one_way(
     live: Live, vault: Path, home: Path
 ):
@@ -97,15 +85,11 @@ async def test_events_answers_and_commands_spell_times_in_one_way(
     script.parent.mkdir(mode=0o700)
     script.write_text("#!/bin/sh\nexit 1\n")
     script.chmod(0o700)
+    command_line = CommandLine(home=home, vault=vault, folder=vault.parent)
     async with live() as daemon_rig:
-        await post(
-            daemon_rig,
-            "/api/modules/ticker/approve",
-            {
-                "hash": (await get(daemon_rig, "/api/modules/ticker/diff"))["hash"],
-                "trust": "trusted",
-            },
-        )
+        shown = await get(daemon_rig, "/api/modules/ticker/diff")
+        approval = {"hash": shown["hash"], "trust": "trusted"}
+        await post(daemon_rig, "/api/modules/ticker/approve", approval)
         save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow"))
         await daemon_rig.settled()
         key_of(daemon_rig, "vault:read")
@@ -125,7 +109,9 @@ async def test_events_answers_and_commands_spell_times_in_one_way(
                     await get(daemon_rig, f"{path}?path=AGENTS.md" if asked else path), path
                 )
         for words in LISTINGS:
-            wrong += misspelled(await asyncio.to_thread(listed, words), words)
+            done = await asyncio.to_thread(command_line, *words.split(), "--json")
+            assert done.stdout, done
+            wrong += misspelled(json.loads(done.stdout), words)
         assert daemon_rig.reported("task.queued")
         assert (await get(daemon_rig, "/api/ticker/now"))["at"] == "2026-01-02T01:04:05Z"
 
