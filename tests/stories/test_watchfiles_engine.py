@@ -1,24 +1,13 @@
-"""The loop on `watch.engine: watchfiles`, as it runs where there is no inotify."""
+"""A storm on `watch.engine: watchfiles`, as it runs where there is no inotify."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
 
-from tests.stories.daemon_rig import Live, note, save
+from tests.stories.daemon_rig import Live, save
 
 _STORM = 3_000
-
-
-async def test_a_saved_note_wakes_its_watcher_on_watchfiles_too(live: Live, vault: Path):
-    save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
-    save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- dig"))
-    async with live(watch__engine="watchfiles") as daemon_rig:
-        save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- sow the beans"))
-        await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
-        await daemon_rig.settled()
-
-    assert "sow the beans" in (vault / "AGENTS.md").read_text("utf-8")
 
 
 async def test_a_storm_of_saves_and_a_moved_tree_are_noticed_whole(live: Live, vault: Path):
