@@ -5,13 +5,12 @@ that cannot work.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from parachuted.agents.job import Job, Step
+from parachuted.agents.job import Job
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 from parachuted.testing import Block, ScriptedBackend, use
 from parachuted.texts.times import utc_now
@@ -55,14 +54,12 @@ def ran(daemon_rig: DaemonRig) -> list[str]:
     return [str(run["watcher"]) for run in daemon_rig.reported("run.finished")]
 
 
-@pytest.mark.parametrize(
-    ("budget", "text"), [("runs_per_hour", "3 runs per hour"), ("runs_per_day", "3 runs per day")]
-)
-async def test_over_budget_tasks_wait_until_there_is_room(
-    live: Live, vault: Path, clock: Clock, budget: str, text: str
+@pytest.mark.parametrize(("span", "hours"), [("hour", 1.01), ("day", 25)])
+async def test_over_budget_tasks_wait_until_there_is_room_also_after_a_restart(
+    live: Live, vault: Path, clock: Clock, span: str, hours: float
 ):
-    graph = star(vault, 5)
-    async with live(always_edits(), clock=clock, **{f"budget.{budget}": 3}) as daemon_rig:
+    graph, budget = star(vault, 5), {f"budget.runs_per_{span}": 3}
+    async with live(always_edits(), clock=clock, **budget) as daemon_rig:
         touch_up(vault, "x", "- new", graph)
         await daemon_rig.until(
             lambda: (
@@ -72,18 +69,19 @@ async def test_over_budget_tasks_wait_until_there_is_room(
         reported = await health(daemon_rig)
 
         assert len(ran(daemon_rig)) == 3
-        assert [item["reason"] for item in reported["waiting"]] == [
-            f"the budget of {text} is used up"
-        ] * 2
+        reasons = [item["reason"] for item in reported["waiting"]]
+        assert reasons == [f"the budget of 3 runs per {span} is used up"] * 2
         assert reported["budget"]["runs_last_hour"] == 3
-
-        clock.forward(daemon_rig, hours=25 if budget == "runs_per_day" else 1.01)
-        await daemon_rig.until(lambda: len(ran(daemon_rig)) == 5)
+    async with live(always_edits(), clock=clock, **budget) as daemon_rig:
+        await daemon_rig.until(lambda: daemon_rig.reported("budget.exceeded"))
+        assert ran(daemon_rig) == []
+        clock.forward(daemon_rig, hours=hours)
+        await daemon_rig.until(lambda: len(ran(daemon_rig)) == 2)
         await daemon_rig.settled()
         assert len(daemon_rig.reported("budget.exceeded")) == 1
 
 
-async def test_a_cause_has_its_own_budget_and_another_persons_change_is_not_kept_waiting_by_it(
+async def test_a_cause_has_its_own_budget_and_keeps_no_other_change_waiting(
     live: Live, vault: Path
 ):
     graph = star(vault, 4)
@@ -110,23 +108,6 @@ async def test_a_cause_has_its_own_budget_and_another_persons_change_is_not_kept
         assert all(task.reason for task in daemon_rig.daemon.loop.queue.all())
 
 
-async def test_a_budget_outlasts_a_restart(live: Live, vault: Path, clock: Clock):
-    graph = star(vault, 4)
-    async with live(always_edits(), clock=clock, budget__runs_per_hour=2) as daemon_rig:
-        touch_up(vault, "x", "- new", graph)
-        await daemon_rig.until(
-            lambda: (
-                daemon_rig.reported("budget.exceeded") and not daemon_rig.daemon.agents.worker.busy
-            )
-        )
-    async with live(always_edits(), clock=clock, budget__runs_per_hour=2) as daemon_rig:
-        await daemon_rig.until(lambda: daemon_rig.reported("budget.exceeded"))
-        assert ran(daemon_rig) == []
-        clock.forward(daemon_rig, hours=1.01)
-        await daemon_rig.until(lambda: len(ran(daemon_rig)) == 2)
-        await daemon_rig.settled()
-
-
 async def test_a_paused_daemon_begins_nothing_also_after_a_restart(live: Live, vault: Path):
     graph = star(vault, 1)
     async with live(always_edits()) as daemon_rig:
@@ -146,9 +127,10 @@ async def test_a_paused_daemon_begins_nothing_also_after_a_restart(live: Live, v
         assert not daemon_rig.daemon.agents.worker.paused
 
 
-async def test_an_agent_that_is_unavailable_is_tried_again_later_in_the_same_run_which_counts_once(
+async def test_an_agent_that_is_unavailable_is_tried_later_in_the_same_run(
     live: Live, vault: Path, clock: Clock
 ):
+    """It counts once, and goes on after a restart."""
     attempts: list[str] = []
 
     async def script(job: Job) -> list[Block]:
@@ -169,7 +151,10 @@ async def test_an_agent_that_is_unavailable_is_tried_again_later_in_the_same_run
             assert [item["reason"] for item in (await health(daemon_rig))["waiting"]] == [
                 "no login was found"
             ]
-            clock.forward(daemon_rig, seconds=61)
+            if number == 1:
+                clock.forward(daemon_rig, seconds=61)
+    clock.ahead += timedelta(seconds=61)
+    async with live(ScriptedBackend(script), clock=clock) as daemon_rig:
         await daemon_rig.until(lambda: ran(daemon_rig))
         await daemon_rig.settled()
 
@@ -178,87 +163,40 @@ async def test_an_agent_that_is_unavailable_is_tried_again_later_in_the_same_run
         assert [run["outcome"] for run in daemon_rig.daemon.watched.history.runs()] == ["unchanged"]
 
 
-async def test_a_run_that_waits_for_its_agent_goes_on_after_a_restart(
-    live: Live, vault: Path, clock: Clock
-):
-    async def refuse(_job: Job) -> list[Block]:
-        raise AgentUnavailableError("no login was found")
-
-    graph = star(vault, 1)
-    async with live(ScriptedBackend(refuse), clock=clock) as daemon_rig:
-        touch_up(vault, "x", "- new", graph)
-        await daemon_rig.until(
-            lambda: any(task.attempts for task in daemon_rig.daemon.loop.queue.all())
-        )
-        before = daemon_rig.daemon.watched.history.runs()
-    clock.ahead += timedelta(seconds=11)
-    async with live(always_edits(), clock=clock) as daemon_rig:
-        await daemon_rig.until(lambda: ran(daemon_rig))
-        await daemon_rig.settled()
-
-        assert [run["id"] for run in daemon_rig.daemon.watched.history.runs()] == [
-            run["id"] for run in before
-        ]
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        AgentFailedError("out of turns"),
-        RuntimeError("a bug"),
-        asyncio.CancelledError(),
-        MemoryError(),
-    ],
+ERRORS = (
+    AgentFailedError("out of turns"),
+    RuntimeError("a bug"),
+    asyncio.CancelledError(),
+    MemoryError(),
 )
-async def test_an_agent_that_fails_in_any_way_leaves_the_difference_for_the_next_change(
-    live: Live, vault: Path, error: BaseException
-):
+
+
+async def test_an_agent_that_fails_in_any_way_leaves_the_difference_open(live: Live, vault: Path):
     jobs: list[Job] = []
 
     async def script(job: Job) -> list[Block]:
         jobs.append(job)
-        if len(jobs) == 1:
-            raise error
+        number, is_second = divmod(len(jobs) - 1, 2)
+        if not is_second:
+            raise ERRORS[number]
         return [use("no_change", reason="fine")]
 
     graph: dict[str, list[str]] = {"x": [], "y": [], "w": ["x", "y"]}
     write(vault, graph)
     async with live(ScriptedBackend(script)) as daemon_rig:
-        touch_up(vault, "x", "- new", graph)
-        await daemon_rig.until(lambda: ran(daemon_rig))
-        await daemon_rig.settled()
-        assert [run["outcome"] for run in daemon_rig.reported("run.finished")] == ["failed"]
-        assert [review.path for review in daemon_rig.daemon.loop.reviews.of("w/AGENTS.md")] == [
-            "x/AGENTS.md"
-        ]
-
-        touch_up(vault, "y", "- new", graph)
-        await daemon_rig.until(lambda: len(ran(daemon_rig)) == 2)
-        await daemon_rig.settled()
-        assert [change.path for change in jobs[1].changes] == ["x/AGENTS.md", "y/AGENTS.md"]
-
-
-async def test_a_backend_that_hangs_is_ended_with_the_daemon(live: Live, vault: Path):
-    begun = asyncio.Event()
-
-    class Hanging:
-        name = "hanging"
-
-        async def run(self, _job: Job) -> AsyncIterator[Step]:
-            begun.set()
-            await asyncio.Event().wait()
-            yield
-
-        async def close(self) -> None:
-            pass
-
-    graph = star(vault, 1)
-    async with live(Hanging()) as daemon_rig:
-        touch_up(vault, "x", "- new", graph)
-        await asyncio.wait_for(begun.wait(), 30)
-    async with live(always_edits()) as daemon_rig:
-        await daemon_rig.until(lambda: ran(daemon_rig))
-        assert len(daemon_rig.daemon.watched.history.runs()) == 1
+        for number, error in enumerate(ERRORS):
+            for name, outcome, paths in (
+                ("x", "failed", ["x/AGENTS.md"]),
+                ("y", "unchanged", ["x/AGENTS.md", "y/AGENTS.md"]),
+            ):
+                done = len(ran(daemon_rig))
+                touch_up(vault, name, f"- new {number}", graph)
+                await daemon_rig.until(lambda count=done: len(ran(daemon_rig)) > count)
+                await daemon_rig.settled()
+                assert daemon_rig.reported("run.finished")[-1]["outcome"] == outcome, error
+                assert [change.path for change in jobs[-1].changes] == paths, error
+                left = [one.path for one in daemon_rig.daemon.loop.reviews.of("w/AGENTS.md")]
+                assert left == (paths if outcome == "failed" else []), error
 
 
 async def test_a_clock_that_is_set_back_by_years_stops_nothing(

@@ -12,14 +12,13 @@ DUNE = "---\nstatus: reading\n---\n# Dune\n\nSand. #book/novel\n"
 ALIEN = "---\nstatus: seen\n---\n# Alien\n\nSpace.\n"
 
 
-def section(vault: Path) -> str:
-    return (vault / "W.md").read_text("utf-8").partition("## Watching\n")[2]
+def section(vault: Path, name: str = "W") -> str:
+    return (vault / f"{name}.md").read_text("utf-8").partition("## Watching\n")[2]
 
 
-def history(vault: Path) -> str:
-    return (
-        (vault / "W.md").read_text("utf-8").partition("## History")[2].partition("## Watching")[0]
-    )
+def history(vault: Path, name: str = "W") -> str:
+    text = (vault / f"{name}.md").read_text("utf-8")
+    return text.partition("## History")[2].partition("## Watching")[0]
 
 
 @pytest.fixture
@@ -38,31 +37,29 @@ async def known(daemon_rig: DaemonRig) -> None:
     await daemon_rig.settled()
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        "tag:book",
-        "tag:#book/novel",
-        "status:reading",
-        "tag:book folder:Books",
-        "status:in:reading,open",
-    ],
-)
-async def test_a_query_is_shown_at_once_and_its_notes_are_followed(
-    live: Live, store: Path, pattern: str
-):
+async def test_a_query_is_shown_at_once_and_its_notes_are_followed(live: Live, store: Path):
+    patterns = {
+        "W1": "tag:book",
+        "W2": "tag:#book/novel",
+        "W3": "status:reading",
+        "W4": "tag:book folder:Books",
+        "W5": "status:in:reading,open",
+    }
     async with live() as daemon_rig:
-        save(store / "W.md", note("W", watch=[pattern]))
-        await known(daemon_rig)
-        await daemon_rig.until(lambda: "[Dune](Books/Dune.md)" in section(store))
-        assert "Alien" not in section(store)
+        for name, pattern in patterns.items():
+            save(store / f"{name}.md", note(name, watch=[pattern]))
+        for name, pattern in patterns.items():
+            await daemon_rig.until(lambda at=name: "[Dune](Books/Dune.md)" in section(store, at))
+            assert "Alien" not in section(store, name), pattern
+        await daemon_rig.settled()
 
         save(store / "Books/Dune.md", DUNE + "\n## Notes\n- worms\n")
-        await daemon_rig.until(lambda: "Notes: worms" in history(store))
+        for name in patterns:
+            await daemon_rig.until(lambda at=name: "Notes: worms" in history(store, at))
         await daemon_rig.settled()
 
 
-async def test_a_note_that_comes_to_hold_what_is_sought_is_new_and_one_that_does_no_longer_is_reported_with_its_value(  # noqa: E501
+async def test_a_note_is_new_once_a_query_finds_it_and_reported_when_it_does_not(
     live: Live, store: Path
 ):
     save(store / "W.md", note("W", watch=["status:reading"]))
@@ -86,9 +83,7 @@ async def test_a_note_that_comes_to_hold_what_is_sought_is_new_and_one_that_does
         assert daemon_rig.reported("task.queued") == []
 
 
-async def test_what_a_query_lists_is_known_after_a_restart_and_followed_while_the_daemon_was_off(
-    live: Live, store: Path
-):
+async def test_what_a_query_lists_is_followed_over_a_restart_and_a_move(live: Live, store: Path):
     save(store / "W.md", note("W", watch=["tag:book", "!status:done"]))
     async with live() as daemon_rig:
         await known(daemon_rig)
@@ -96,20 +91,26 @@ async def test_what_a_query_lists_is_known_after_a_restart_and_followed_while_th
     async with live() as daemon_rig:
         await daemon_rig.settled()
 
-        assert daemon_rig.daemon.loop.watches.watched_by("W.md") == [
-            "Books/Dune.md",
-            "Films/Alien.md",
-        ]
+        watches = daemon_rig.daemon.loop.watches
+        assert watches.watched_by("W.md") == ["Books/Dune.md", "Films/Alien.md"]
         save(store / "Films/Alien.md", ALIEN.replace("seen", "done") + "#book\n")
-        await daemon_rig.until(
-            lambda: daemon_rig.daemon.loop.watches.watched_by("W.md") == ["Books/Dune.md"]
-        )
+        await daemon_rig.until(lambda: watches.watched_by("W.md") == ["Books/Dune.md"])
+        await daemon_rig.settled()
+
+        (store / "Books/Dune.md").rename(store / "Films/Dune.md")
+        await daemon_rig.until(lambda: "moved from Books/Dune.md" in history(store))
+        assert watches.watched_by("W.md") == ["Films/Dune.md"]
 
 
-async def test_a_query_can_be_narrowed_to_a_section_or_key(live: Live, store: Path):
+async def test_a_query_can_be_narrowed_and_one_in_vain_is_reported(live: Live, store: Path):
     save(store / "W.md", note("W", watch=["tag:book @status"]))
+    save(store / "N.md", note("N", watch=["tag:nothing", "status:open nonsense"]))
     async with live() as daemon_rig:
         await known(daemon_rig)
+        watches = daemon_rig.daemon.loop.watches
+        assert watches.unmatched("N.md") == ['"tag:nothing" matches no note now']
+        assert "is not a condition like" in watches.of("N.md").problems[0]
+
         save(store / "Books/Dune.md", DUNE + "\nMore.\n")
         await daemon_rig.until(lambda: daemon_rig.reported("file.modified"))
         await daemon_rig.settled()
@@ -117,24 +118,3 @@ async def test_a_query_can_be_narrowed_to_a_section_or_key(live: Live, store: Pa
 
         save(store / "Books/Dune.md", DUNE.replace("reading", "done"))
         await daemon_rig.until(lambda: "status: done (was reading)" in history(store))
-
-
-async def test_a_note_that_moves_stays_listed(live: Live, store: Path):
-    save(store / "W.md", note("W", watch=["tag:book"]))
-    async with live() as daemon_rig:
-        await known(daemon_rig)
-        (store / "Books/Dune.md").rename(store / "Films/Dune.md")
-        await daemon_rig.until(lambda: "moved from Books/Dune.md" in history(store))
-
-        assert daemon_rig.daemon.loop.watches.watched_by("W.md") == ["Films/Dune.md"]
-
-
-async def test_a_query_that_lists_nothing_or_is_none_is_reported(live: Live, store: Path):
-    save(store / "W.md", note("W", watch=["tag:nothing", "status:open nonsense"]))
-    async with live() as daemon_rig:
-        await known(daemon_rig)
-
-        assert daemon_rig.daemon.loop.watches.unmatched("W.md") == [
-            '"tag:nothing" matches no note now'
-        ]
-        assert "is not a condition like" in daemon_rig.daemon.loop.watches.of("W.md").problems[0]
