@@ -30,113 +30,31 @@ async def saved(daemon_rig: DaemonRig, path: str, text: str) -> None:
     await daemon_rig.settled()
 
 
-async def test_history_tells_values_boxes_and_decisions_in_wikilinks_where_the_vault_has_them(
+async def test_history_tells_values_boxes_and_decisions_in_the_links_of_the_vault(
     live: Live, vault: Path
 ):
     (vault / ".obsidian").mkdir()
     save(vault / "Sales.md", note("Sales", watch=["People/*.md"]))
+    save(vault / "Status.md", note("Status", watch=["People/*.md@status"]))
     save(vault / "People/Acme.md", ACME)
+    changed = ACME.replace("lead", "customer").replace("[ ] Send", "[x] Send")
     async with live() as daemon_rig:
-        changed = (
-            ACME.replace("lead", "customer").replace("[ ] Send", "[x] Send")
-            + "- They pay in gold.\n"
-        )
-        await saved(daemon_rig, "People/Acme.md", changed)
+        await saved(daemon_rig, "People/Acme.md", changed + "- They pay in gold.\n")
 
-    reported = history(vault)
-    assert "[[People/Acme|Acme]]\n" in reported
-    assert "  - status: customer (was lead)\n" in reported
-    assert "  - Tasks: closed [x] Send offer\n" in reported
-    assert "  - Decisions: They pay in gold.\n" in reported
-    assert "[[People/Acme|Acme]] — Makes anvils for Road Runner." in section(vault)
+        reported = history(vault)
+        assert "[[People/Acme|Acme]]\n" in reported
+        assert "  - status: customer (was lead)\n" in reported
+        assert "  - Tasks: closed [x] Send offer\n" in reported
+        assert "  - Decisions: They pay in gold.\n" in reported
+        assert "[[People/Acme|Acme]] — Makes anvils for Road Runner." in section(vault)
+        assert "status: customer (was lead)" in history(vault, "Status.md")
+        assert "Send offer" not in history(vault, "Status.md")
 
-
-async def test_a_watch_of_one_key_hears_of_that_key_alone(live: Live, vault: Path):
-    save(vault / "Sales.md", note("Sales", watch=["People/*.md@status"]))
-    save(vault / "People/Acme.md", ACME)
-    async with live() as daemon_rig:
-        await saved(
-            daemon_rig,
-            "People/Acme.md",
-            ACME.replace("lead", "customer").replace("[ ] Send", "[x] Send"),
-        )
-
-    assert "status: customer (was lead)" in history(vault)
-    assert "Send offer" not in history(vault)
-
-
-async def test_a_note_that_is_moved_out_of_the_pattern_is_not_reported_as_deleted(
-    live: Live, vault: Path
-):
-    save(vault / "Sales.md", note("Sales", watch=["People/*.md"]))
-    save(vault / "People/Acme.md", ACME)
-    async with live() as daemon_rig:
-        runs = len(daemon_rig.reported("run.finished"))
-        (vault / "Archive").mkdir()
-        (vault / "People/Acme.md").rename(vault / "Archive/Acme.md")
-        await daemon_rig.until(lambda: len(daemon_rig.reported("run.finished")) > runs)
-        await daemon_rig.settled()
-
-        reviewed = daemon_rig.daemon.watched.history.runs(limit=1)[0]["reviewed"][0]
-    assert (reviewed["kind"], "Archive/Acme.md" in reviewed["diff"]) == ("moved", True)
-    assert "moved to Archive/Acme.md, which is not watched" in history(vault)
-    assert "deleted" not in history(vault)
-
-
-async def test_a_note_that_was_moved_out_and_is_there_again_is_no_longer_reported_as_moved(
-    live: Live, vault: Path
-):
-    save(vault / "Sales.md", note("Sales", watch=["People/*.md"]))
-    save(vault / "People/Acme.md", ACME)
-    (vault / "Archive").mkdir()
-    async with live() as daemon_rig:
-        daemon_rig.daemon.agents.worker.pause()
-        (vault / "People/Acme.md").rename(vault / "Archive/Acme.md")
-        await daemon_rig.until(lambda: daemon_rig.daemon.loop.reviews.of("Sales.md"))
-        await daemon_rig.until(
-            lambda: (
-                daemon_rig.daemon.watched.index.get("Archive/Acme.md")
-                and not daemon_rig.daemon.watched.detector.busy
-            )
-        )
-        save(vault / "People/Acme.md", ACME.replace("lead", "customer"))
-        await daemon_rig.until(lambda: daemon_rig.daemon.watched.index.get("People/Acme.md"))
-        daemon_rig.daemon.agents.worker.resume()
-        await daemon_rig.settled()
-
-    assert "status: customer (was lead)" in history(vault)
-    assert "moved" not in history(vault)
-
-
-async def test_a_folder_that_is_renamed_is_one_line(live: Live, vault: Path):
-    save(vault / "Sales.md", note("Sales", watch=["People/**/*.md"]))
-    for number in range(7):
-        save(vault / f"People/old/n{number}.md", f"# N{number}\n\nNumber {number}.\n")
-    async with live() as daemon_rig:
-        runs = len(daemon_rig.reported("run.finished"))
-        (vault / "People/old").rename(vault / "People/new")
-        await daemon_rig.until(lambda: len(daemon_rig.reported("run.finished")) > runs)
-        await daemon_rig.settled()
-
-    lines = [line for line in history(vault).splitlines() if line.startswith("- ")]
-    assert [line.partition(": ")[2] for line in lines] == [
-        "7 notes moved from People/old to People/new"
-    ]
-
-
-async def test_what_a_person_wrote_into_the_generated_section_is_moved_below_it(
-    live: Live, vault: Path
-):
-    save(vault / "Sales.md", note("Sales", watch=["People/*.md"]))
-    save(vault / "People/Acme.md", ACME)
-    async with live() as daemon_rig:
-        await saved(daemon_rig, "People/Acme.md", ACME.replace("lead", "customer"))
+        # what a person writes into the generated section is moved below it
         text = (vault / "Sales.md").read_text("utf-8")
-        save(
-            vault / "Sales.md",
-            text.replace("- [[People/Acme|", "- ask them for a loan\n- [[People/Acme|"),
-        )
-        await saved(daemon_rig, "People/Acme.md", ACME.replace("Makes", "Sells"))
+        text = text.replace("- [[People/Acme|", "- ask them for a loan\n- [[People/Acme|")
+        save(vault / "Sales.md", text)
+        await saved(daemon_rig, "People/Acme.md", changed.replace("Makes", "Sells"))
 
     generated, _mark, below = section(vault).partition("<!-- end of what parachuted generated")
     assert "Sells anvils" in generated
@@ -144,15 +62,58 @@ async def test_what_a_person_wrote_into_the_generated_section_is_moved_below_it(
     assert below.partition("-->")[2].strip() == "- ask them for a loan"
 
 
-async def test_a_list_that_is_cut_says_so(live: Live, vault: Path):
+async def test_a_note_that_moves_out_of_the_pattern_is_reported_so_unless_it_is_back(
+    live: Live, vault: Path
+):
     save(vault / "Sales.md", note("Sales", watch=["People/*.md"]))
+    save(vault / "People/Acme.md", ACME)
+    (vault / "Archive").mkdir()
+    async with live() as daemon_rig:
+        watched, worker = daemon_rig.daemon.watched, daemon_rig.daemon.agents.worker
+        worker.pause()
+        (vault / "People/Acme.md").rename(vault / "Archive/Acme.md")
+        await daemon_rig.until(lambda: daemon_rig.daemon.loop.reviews.of("Sales.md"))
+        await daemon_rig.until(
+            lambda: watched.index.get("Archive/Acme.md") and not watched.detector.busy
+        )
+        save(vault / "People/Acme.md", ACME.replace("lead", "customer"))
+        await daemon_rig.until(lambda: watched.index.get("People/Acme.md"))
+        worker.resume()
+        await daemon_rig.settled()
+        assert "status: customer (was lead)" in history(vault)
+        assert "moved" not in history(vault)
+
+        runs = len(daemon_rig.reported("run.finished"))
+        (vault / "People/Acme.md").rename(vault / "Archive/Acme 2.md")
+        await daemon_rig.until(lambda: len(daemon_rig.reported("run.finished")) > runs)
+        await daemon_rig.settled()
+        reviewed = watched.history.runs(limit=1)[0]["reviewed"][0]
+    assert (reviewed["kind"], "Archive/Acme 2.md" in reviewed["diff"]) == ("moved", True)
+    assert "moved to Archive/Acme 2.md, which is not watched" in history(vault)
+    assert "deleted" not in history(vault)
+
+
+async def test_a_folder_that_is_renamed_is_one_line_and_a_list_that_is_cut_says_so(
+    live: Live, vault: Path
+):
+    save(vault / "Sales.md", note("Sales", watch=["People/*.md"]))
+    save(vault / "Files.md", note("Files", watch=["Files/**/*.md"]))
     for number in range(230):
         save(vault / f"People/n{number}.md", f"# N{number}\n")
+    for number in range(7):
+        save(vault / f"Files/old/n{number}.md", f"# N{number}\n\nNumber {number}.\n")
     async with live() as daemon_rig:
         await saved(daemon_rig, "People/n7.md", "# N7\n\nNew.\n")
+        (vault / "Files/old").rename(vault / "Files/new")
+        await daemon_rig.until(lambda: len(daemon_rig.reported("run.finished")) > 1)
+        await daemon_rig.settled()
 
     assert "\n- and 30 more\n" in section(vault)
     assert "[N7]" in section(vault)
+    lines = [line for line in history(vault, "Files.md").splitlines() if line.startswith("- ")]
+    assert [line.partition(": ")[2] for line in lines] == [
+        "7 notes moved from Files/old to Files/new"
+    ]
 
 
 async def test_strangers_notes_are_listed_and_mark_the_note_that_quotes_them(
