@@ -22,9 +22,7 @@ def pair(vault):
     return vault
 
 
-async def test_a_note_with_conflict_markers_waits_until_they_are_resolved_and_nothing_is_lost(
-    live: Live, pair
-):
+async def test_a_note_with_conflict_markers_waits_until_they_are_resolved(live: Live, pair):
     async with live() as daemon_rig:
         await daemon_rig.settled()
         save(pair / GARDEN, note("Garden", focus=conflict("sow", "reap")))
@@ -46,19 +44,27 @@ async def test_a_note_with_conflict_markers_waits_until_they_are_resolved_and_no
         assert daemon_rig.daemon.loop.reviews.watchers() == []
 
 
-async def test_a_watcher_with_conflict_markers_is_not_written_and_watches_on(live: Live, pair):
+async def test_a_copy_wakes_no_one_and_a_watcher_with_markers_is_not_written(live: Live, pair):
     async with live() as daemon_rig:
         await daemon_rig.settled()
+        loop = daemon_rig.daemon.loop
+        copy = "AGENTS.sync-conflict-20261122-101500-ABCDEF7.md"
+        save(pair / copy, note("Everything", watch=["Projects/*"]))
+        save(pair / "Projects/garden/Beans (conflicted copy 2026-11-22).md", "# Beans\n")
+        await daemon_rig.until(lambda: len(daemon_rig.reported("file.created")) == 2)
+        await daemon_rig.settled()
+        assert [one.watcher for one in loop.watches.all()] == ["AGENTS.md"]
+        assert daemon_rig.reported("task.") == daemon_rig.reported("run.") == []
+        assert not any("conflicted" in path for path in loop.watches.watched_by("AGENTS.md"))
+
         whole = (pair / "AGENTS.md").read_text()
         broken = whole.replace("watch:", "<<<<<<< HEAD\nwatch:\n=======\nwatches:\n>>>>>>> phone")
         save(pair / "AGENTS.md", broken)
         await daemon_rig.until(lambda: daemon_rig.reported("file.modified"))
         save(pair / GARDEN, note("Garden", focus="- sow"))
+        reason = "conflict markers (line 2)"
         await daemon_rig.until(
-            lambda: any(
-                "conflict markers (line 2)" in (task.reason or "")
-                for task in daemon_rig.daemon.loop.queue.all()
-            )
+            lambda: any(reason in (task.reason or "") for task in loop.queue.all())
         )
         assert (pair / "AGENTS.md").read_text() == broken
         assert daemon_rig.reported("run.finished") == []
@@ -66,20 +72,3 @@ async def test_a_watcher_with_conflict_markers_is_not_written_and_watches_on(liv
         save(pair / "AGENTS.md", whole)
         await daemon_rig.until(lambda: daemon_rig.reported("run.finished"), 30)
         assert "sow" in (pair / "AGENTS.md").read_text()
-
-
-async def test_a_conflict_copy_neither_watches_nor_wakes(live: Live, pair):
-    async with live() as daemon_rig:
-        await daemon_rig.settled()
-        save(
-            pair / "AGENTS.sync-conflict-20261122-101500-ABCDEF7.md",
-            note("Everything", watch=["Projects/*"]),
-        )
-        save(pair / "Projects/garden/Beans (conflicted copy 2026-11-22).md", "# Beans\n")
-        await daemon_rig.until(lambda: len(daemon_rig.reported("file.created")) == 2)
-        await daemon_rig.settled()
-        assert [one.watcher for one in daemon_rig.daemon.loop.watches.all()] == ["AGENTS.md"]
-        assert daemon_rig.reported("task.") == daemon_rig.reported("run.") == []
-        assert not any(
-            "conflicted" in path for path in daemon_rig.daemon.loop.watches.watched_by("AGENTS.md")
-        )

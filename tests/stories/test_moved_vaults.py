@@ -4,49 +4,25 @@ upgrade.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from parachuted.agents.choice import BackendChoice
-from parachuted.agents.offline import OfflineBackend
-from parachuted.config import load_settings
-from parachuted.daemon import Daemon
 from parachuted.errors import DaemonError
 from parachuted.home_files.vault_state import state_folder
-from tests.stories.daemon_rig import DaemonRig, note, save
+from tests.stories.daemon_rig import note, running_daemon, save
 
 GARDEN = "Projects/garden/AGENTS.md"
-
-
-@contextlib.asynccontextmanager
-async def alive(home: Path, vault: Path) -> AsyncIterator[DaemonRig]:
-    settings = load_settings(home, {}, {"vault": str(vault), "port": 0, "bubble.quiet_s": 0.05})
-    daemon = Daemon(
-        settings, home, BackendChoice(backend=OfflineBackend(), reason="for a test", model=None)
-    )
-    daemon_rig, ready = DaemonRig(daemon=daemon, vault=vault), asyncio.Event()
-    daemon.watched.bus.subscribe(daemon_rig.events.append)
-    async with asyncio.TaskGroup() as group:
-        group.create_task(daemon.run(ready.set))
-        await asyncio.wait_for(ready.wait(), 30)
-        try:
-            yield daemon_rig
-        finally:
-            daemon.stop()
 
 
 async def _one_run(home: Path, vault: Path) -> tuple[str, bytes]:
     """A vault with one run in its past; that run, and the note as it was before."""
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
     save(vault / GARDEN, note("Garden", focus="- dig"))
-    async with alive(home, vault) as daemon_rig:
+    async with running_daemon(vault, home) as daemon_rig:
         await daemon_rig.settled()
         before = (vault / "AGENTS.md").read_bytes()
         save(vault / GARDEN, note("Garden", focus="- sow"))
@@ -78,7 +54,7 @@ async def test_runs_history_and_undo_are_there(home, vault, tmp_path, what):
     if "home" in what:
         home = home.rename(tmp_path / "new home")
 
-    async with alive(home, vault) as daemon_rig:
+    async with running_daemon(vault, home) as daemon_rig:
         await daemon_rig.settled()
         assert daemon_rig.reported("file.") == daemon_rig.reported("run.") == []
         assert [one["id"] for one in daemon_rig.daemon.watched.history.runs(limit=9)] == [run]
@@ -88,13 +64,11 @@ async def test_runs_history_and_undo_are_there(home, vault, tmp_path, what):
         assert daemon_rig.daemon.watched.problems.open == {}
 
 
-async def test_a_copy_does_not_start_on_the_originals_state_and_the_original_goes_on(
-    home, vault, tmp_path
-):
+async def test_a_copy_does_not_start_on_the_originals_state_which_goes_on(home, vault, tmp_path):
     run, _before = await _one_run(home, vault)
     shutil.copytree(vault, tmp_path / "copy")
     with pytest.raises(DaemonError, match="Is it a copy"):
-        async with alive(home, tmp_path / "copy"):
+        async with running_daemon(tmp_path / "copy", home):
             pass
-    async with alive(home, vault) as daemon_rig:
+    async with running_daemon(vault, home) as daemon_rig:
         assert [one["id"] for one in daemon_rig.daemon.watched.history.runs(limit=9)] == [run]

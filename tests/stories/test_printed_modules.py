@@ -11,10 +11,12 @@ import aiohttp
 import pytest
 
 from parachuted.agents.job import Job
-from parachuted.home_files.bundled import bundled_folder
 from parachuted.testing import Block, ScriptedBackend, say
+from tests.api.calls import get, post
+from tests.api.routes.test_modules import install
 from tests.modules.registry.test_environment import make_wheel
 from tests.stories.daemon_rig import DaemonRig, Live, save
+from tests.stories.official_modules import install_official
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = (ROOT / "docs/modules.md").read_text()
@@ -47,32 +49,11 @@ def write(folder: Path, module: str) -> Path:
     return folder
 
 
-async def call(rig: DaemonRig, method: str, path: str, body: object = None) -> Any:
-    async with (
-        aiohttp.ClientSession() as client,
-        client.request(method, f"{rig.url}{path}", json=body) as answer,
-    ):
-        assert answer.status < 300, await answer.text()
-        if answer.content_type == "text/event-stream":
-            return await answer.text()
-        return await answer.json()
-
-
-async def install(rig: DaemonRig, source: Path) -> str:
-    shown = await call(rig, "POST", "/api/modules/install", {"source": str(source)})
-    name = shown["module"]["name"]
-    approval = {"hash": shown["hash"], "trust": "trusted"}
-    await call(rig, "POST", f"/api/modules/{name}/approve", approval)
-    await runs(rig, name)
-    return str(name)
-
-
 async def runs(rig: DaemonRig, name: str) -> dict[str, Any]:
     """Its status; nothing of it has failed."""
-    listed = (await call(rig, "GET", "/api/modules"))["modules"]
-    (module,) = [one for one in listed if one["name"] == name]
+    module = await get(rig, f"/api/modules/{name}")
     assert (module["status"], module["problem"]) == ("running", None)
-    return dict(module)
+    return module
 
 
 async def test_the_printed_telegram_bot_answers_within_what_a_person_narrows(
@@ -104,7 +85,7 @@ async def test_the_printed_telegram_bot_answers_within_what_a_person_narrows(
 
         async def reads_of(question: str) -> str:
             asked = {"message": {"text": question}}
-            return str((await call(rig, "POST", "/api/telegram-bot/webhook", asked))["reply"])
+            return str((await post(rig, "/api/telegram-bot/webhook", asked))["reply"])
 
         assert await reads_of("What is planned?") == PLAN
         await narrowed(PRINTED["modules.yaml"])
@@ -128,22 +109,21 @@ async def test_the_printed_journal_links_what_an_entry_names_and_reflects_on_it(
 ):
     save(vault / "Brain/entities/people/kevin.md", f"---\ntype: person\n---\n# {NAME}\n")
     async with live(backend := ScriptedBackend([say("A full day.")])) as rig:
-        for module in ("brain", "daily"):
-            await install(rig, bundled_folder("modules") / module)
-        name = await install(rig, write(tmp_path / "journal", "daily"))
+        await install_official(rig, "brain", "daily")
+        name = (await install(rig, write(tmp_path / "journal", "daily")))["name"]
         entry = {"content": f"Met with {NAME} about the curriculum."}
-        written = await call(rig, "POST", "/api/daily/entries", entry)
+        written = await post(rig, "/api/daily/entries", entry)
         await rig.until(lambda: [job for job in backend.jobs if "Reflect on" in job.prompt])
         path = re.search(r"Reflect on (.+\.md)", backend.jobs[-1].prompt)
         assert path is not None
         await rig.until(lambda: "mentions:" in (vault / path[1]).read_text())
         assert written["id"] in (vault / path[1]).read_text()
 
-        said = await call(rig, "POST", f"/api/{name}/query", {"message": "How was it?"})
-        assert "A full day." in said
-        assert await call(rig, "GET", f"/api/{name}/entries") is None
-        tools = (await runs(rig, name))["tools"]
-        assert tools == ["daily-journal"]
+        query, asked = f"{rig.url}/api/{name}/query", {"message": "How was it?"}
+        async with aiohttp.ClientSession() as client, client.post(query, json=asked) as answer:
+            assert "A full day." in await answer.text()
+        assert await get(rig, f"/api/{name}/entries") is None
+        assert (await runs(rig, name))["tools"] == ["daily-journal"]
 
 
 async def test_the_printed_brain_is_installed_with_its_packages_and_serves(
@@ -159,9 +139,8 @@ async def test_the_printed_brain_is_installed_with_its_packages_and_serves(
     save(vault / "Brain/entities/Kevin.md", "Advises.\n")
 
     async with live(ScriptedBackend([])) as rig:
-        name = await install(rig, folder)
-        status = await runs(rig, name)
+        status = await runs(rig, (await install(rig, folder))["name"])
         assert (status["agents"], status["provides"]) == (["indexer"], ["BrainInterface"])
         assert sorted(status["tools"]) == ["brain_resolve", "brain_search"]
-        (found,) = (await call(rig, "GET", "/api/brain/entities"))["entities"]
+        (found,) = (await get(rig, "/api/brain/entities"))["entities"]
         assert found["name"] == "Kevin"
