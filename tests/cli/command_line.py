@@ -21,12 +21,16 @@ PARACHUTE = (sys.executable, "-m", "parachuted")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandLine:
-    """Types commands for one home. `started` finds the daemon by the record that it leaves."""
+    """Types commands for one home. `started` finds the daemon by the record that it leaves.
+
+    `forks_daemon`: a daemon is forked with all that it needs imported, and no interpreter started.
+    """
 
     home: Path
     vault: Path
     folder: Path
     environ: dict[str, str] = field(default_factory=dict)
+    forks_daemon: bool = True
 
     def env(self, **more: str) -> dict[str, str]:
         """What the command has in its environment: no one's login, this home."""
@@ -44,7 +48,8 @@ class CommandLine:
         """Run it to its end."""
         environ = self.env(**env)
         if forking().is_fit_for(words, environ):
-            return forking().run(words, environ, cwd or self.folder, TIMEOUT_S)
+            where = cwd or self.folder
+            return forking().run(words, environ, where, TIMEOUT_S, forks_daemon=self.forks_daemon)
         return subprocess.run(
             [*PARACHUTE, *words],
             env=environ,

@@ -1,7 +1,9 @@
-"""Forked: a command in a process of its own, forked from one that has imported all of it.
+"""Forked: a command in a process of its own, forked from one that has imported all of it, and the
+daemon that it starts in the background, forked from the command.
 
-Starting Python and importing what a command needs takes 0.3 s of processor time, a fork 0.01 s.
-What is forked has its own environment, folder, standard streams and exit code.
+Starting Python and importing what a command needs takes 0.3 s of processor time, all of a daemon
+more than a second, a fork 0.01 s. What is forked has its own environment, folder, standard streams
+and exit code.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ import traceback
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
+from typing import IO
 
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST = 1 << 20
@@ -41,7 +45,8 @@ class Forking:
         self._address = f"{self._folder.name}/socket"
         self._environ = dict(os.environ)
         kept = {n: v for n, v in self._environ.items() if n == "PATH" or n.startswith(AT_START)}
-        program = f"from tests.cli import forked; forked.serve({self._address!r})"
+        # `CommandLine.started` knows a daemon by the word parachuted
+        program = f"from tests.cli import forked; forked.serve({self._address!r})  # parachuted"
         self._server = subprocess.Popen(
             [sys.executable, "-c", program],
             cwd=ROOT,
@@ -67,14 +72,20 @@ class Forking:
         )
 
     def run(
-        self, words: tuple[str, ...], env: Mapping[str, str], cwd: Path, timeout_s: float
+        self,
+        words: tuple[str, ...],
+        env: Mapping[str, str],
+        cwd: Path,
+        timeout_s: float,
+        *,
+        forks_daemon: bool,
     ) -> subprocess.CompletedProcess[str]:
         """Run one command to its end."""
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with connection, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             connection.connect(self._address)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LONGEST)
-            asked = json.dumps([words, dict(env), str(cwd)]).encode()
+            asked = json.dumps([words, dict(env), str(cwd), forks_daemon]).encode()
             socket.send_fds(connection, [asked], [out.fileno(), err.fileno()])
             pid = int.from_bytes(connection.recv(NUMBER), "big")
             connection.settimeout(timeout_s)
@@ -140,7 +151,47 @@ def _import_all() -> None:
 
 
 def _be_the_command(asked: bytes, files: list[int]) -> None:
-    words, env, cwd = json.loads(asked)
+    words, env, cwd, forks_daemon = json.loads(asked)
+    sys.path.remove(str(ROOT))
+    if forks_daemon and {"start", "restart"} & {*words[:1]}:
+        stand_in = SimpleNamespace(**{**vars(subprocess), "Popen": ForkedDaemon})
+        importlib.import_module("parachuted.cli.daemon").subprocess = stand_in
+    _become(words, env, cwd, files)
+
+
+class ForkedDaemon:
+    """In the place of the `subprocess.Popen` by which a command starts a daemon."""
+
+    def __init__(
+        self, words: list[str], *, stdout: IO[bytes], env: Mapping[str, str], cwd: str, **_: object
+    ) -> None:
+        sys.stdout.flush()
+        self.returncode: int | None = None
+        self.pid = os.fork()
+        if not self.pid:
+            os.setsid()
+            sys.orig_argv[:] = words  # by which it starts itself again
+            files = [os.dup(stdout.fileno()), os.dup(stdout.fileno())]
+            _become(words[3:], env, cwd, files)
+
+    def poll(self) -> int | None:
+        """Its exit code, once it has ended."""
+        return self.returncode if self.returncode is not None else self._reap(os.WNOHANG)
+
+    def wait(self, _timeout: float | None = None) -> int | None:
+        """The same, once it has."""
+        return self.returncode if self.returncode is not None else self._reap(0)
+
+    def _reap(self, how: int) -> int | None:
+        pid, status = os.waitpid(self.pid, how)
+        self.returncode = os.waitstatus_to_exitcode(status) if pid else None
+        return self.returncode
+
+    def terminate(self) -> None:
+        os.kill(self.pid, signal.SIGTERM)
+
+
+def _become(words: list[str], env: Mapping[str, str], cwd: str, files: list[int]) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     for fd, number in zip((nothing, *files), range(3), strict=True):
         os.dup2(fd, number)
@@ -150,7 +201,6 @@ def _be_the_command(asked: bytes, files: list[int]) -> None:
     os.chdir(cwd)
     time.tzset()
     tempfile.tempdir = None
-    sys.path.remove(str(ROOT))
     sys.argv = ["parachute", *words]
     _run(words)
 

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,8 @@ def is_gone(pid: int) -> bool:
 
 
 def test_a_daemon_is_started_listed_restarted_and_stopped(command_line: CommandLine):
+    """With an interpreter of its own, as a person's."""
+    command_line = replace(command_line, forks_daemon=False)
     new = command_line.vault / "new"
     new.mkdir()
     said = command_line.does("start", "--vault", str(new), "--port", "0")

@@ -22,7 +22,7 @@ from parachuted.agents.sandbox import Sandboxes
 from parachuted.testing import ApiRefusal, RecordedRequest, ScriptedMessages, Turn, say, use
 from tests.api.test_app import ROUTES
 from tests.cli.command_line import CommandLine
-from tests.engine import WITHOUT
+from tests.engine import WITHOUT, have_image
 from tests.stories.boxed import native
 from tests.stories.daemon_rig import note, save
 from tests.stories.planted_secrets import PlantedVault, running
@@ -193,7 +193,10 @@ async def scene(
             **{name: value for name, value in (engine or {}).items() if name != "HOME"},
             **quick,
         }
-        command_line = CommandLine(home=home, vault=vault, folder=user, environ=environ)
+        # forked, its environment would not be where others might look for it
+        command_line = CommandLine(
+            home=home, vault=vault, folder=user, environ=environ, forks_daemon=False
+        )
         made = DaemonWithSecrets(
             garden=garden, command_line=command_line, api=api, seen=Outputs(), engine=engine
         )
@@ -401,9 +404,7 @@ def left_behind(daemon_rig: DaemonWithSecrets) -> list[tuple[str, str]]:
 async def with_image(engine: Mapping[str, str], tmp_path: Path) -> None:
     made = Sandboxes(folder=tmp_path / "boxes", env=engine, label=tmp_path.name)
     try:
-        if (await made.status()).image is None:
-            async for _line in made.build(offline=True):
-                pass
+        await have_image(made)
     finally:
         await made.close()
         shutil.rmtree(tmp_path / "boxes", ignore_errors=True)

@@ -9,19 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
 import aiohttp
 import pytest
+import pytest_asyncio
 from yarl import URL
 
 from parachuted.keys import BEYOND_PATHS, KeyFile, mint, parse_words
 from tests.api.calls import ELSEWHERE, get
 from tests.api.places import Place, places, sample
-from tests.stories.daemon_rig import DaemonRig, Live
+from tests.stories.daemon_rig import DaemonRig, Live, running_daemon
 from tests.stories.two_worlds import INSIDE, VaultWithSecrets, answer, happen, masked, world_of
 
 SHOP, ANYWHERE, DAILY = ["Shop/**"], [], ["Daily/**"]
@@ -43,9 +47,10 @@ ALLOWED = {
     "runs everywhere, notes in Shop": NAMES,
     "the journal": {"a journal entry"},
 }
-pytestmark = pytest.mark.timeout(
-    900
-)  # thousands of requests, on a machine that does other things too
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.timeout(900),  # thousands of requests, on a machine that does other things too
+]
 STREAMS = {"/api/events"}
 WITHOUT_LIMITS = [
     kind for kind in KINDS if not kind.endswith("Shop") or kind.startswith("runs everywhere")
@@ -66,7 +71,7 @@ def key(daemon_rig: DaemonRig, kind: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {made.secret}", **ELSEWHERE}
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession(
         timeout=aiohttp.ClientTimeout(total=120), connector=aiohttp.TCPConnector(limit=8)
@@ -90,18 +95,10 @@ def reads(document: dict, world: VaultWithSecrets) -> Iterator[tuple[str, str]]:
         said = calls.get("get")
         if said is None or path in STREAMS:
             continue
-        names = re.findall(r"\{(\w+)\}", path)
-        fills = [*asked, *world.ids, *world.digests[:3], "s1", "none"] if names else [""]
-        required = [
-            parameter
-            for parameter in said.get("parameters", [])
-            if parameter["in"] == "query" and parameter["required"]
-        ]
-        optional = [
-            parameter
-            for parameter in said.get("parameters", [])
-            if parameter["in"] == "query" and not parameter["required"]
-        ]
+        fills = [*asked, *world.ids, *world.digests[:3], "s1", "none"] if "{" in path else [""]
+        parameters = [one for one in said.get("parameters", []) if one["in"] == "query"]
+        required = [one for one in parameters if one["required"]]
+        optional = [one for one in parameters if not one["required"]]
         for fill in fills:
             filled = re.sub(r"\{\w+\}", quote(fill, safe="/"), path)
             values = asked if required else [""]
@@ -193,43 +190,7 @@ async def listeners(
                 task.cancel()
 
 
-async def test_no_text_of_an_unseen_note_stands_in_any_answer_or_event(
-    live: Live, vault: Path, home: Path, session: aiohttp.ClientSession
-):
-    async with world_of(live, vault, home, has_canaries=True) as world:
-        keys = keys_of_all_kinds(world.daemon_rig)
-        async with listeners(world, keys) as heard:
-            await happen(world)
-        document = await get(world.daemon_rig, "/api/openapi.json")
-        seen: list[tuple[str, str, set[str]]] = []
-        answered = 0
-        for kind in KINDS:
-            answers = await every_answer(session, world, keys[kind], document)
-            answered += sum(status == 200 for status, _text in answers.values())
-            reported = {
-                **{
-                    f"GET {target}": text.replace(quote_of(target), "")
-                    for target, (_status, text) in answers.items()
-                }
-            }
-            reported["events"] = "".join(heard[kind])
-            for where, text in reported.items():
-                asked_for = world.found(where)
-                if leaked := world.found(text) - ALLOWED.get(kind, set()) - asked_for:
-                    seen.append((kind, where, leaked))
-        everything = await every_answer(session, world, {}, document)
-        planted = set().union(*(world.found(text) for _status, text in everything.values()))
-    assert not seen, "\n".join(map(str, seen[:60])) + f"\n{len(seen)} in all"
-    assert answered > 500
-    assert len(planted) > 15, planted
-
-
-def quote_of(target: str) -> str:
-    """An error may repeat what was asked for."""
-    return target.partition("?")[0]
-
-
-async def test_a_vault_that_differs_only_where_a_key_does_not_look_gives_it_the_same_answers(
+async def test_two_vaults_that_differ_where_a_key_does_not_look_answer_it_the_same(
     live: Live, tmp_path: Path, home: Path, vault: Path, session: aiohttp.ClientSession
 ):
     reported: list[dict[tuple[str, str], tuple[int, str]]] = []
@@ -239,25 +200,15 @@ async def test_a_vault_that_differs_only_where_a_key_does_not_look_gives_it_the_
             async with listeners(world, keys) as heard:
                 await happen(world)
             document = await get(world.daemon_rig, "/api/openapi.json")
-            world.ids, world.digests, world.folder = (
-                [],
-                [],
-                "Private/folder",
-            )  # the same questions in both
+            # the same questions in both
+            world.ids, world.digests, world.folder = [], [], "Private/folder"
             answers: dict[tuple[str, str], tuple[int, str]] = {}
-            for kind in KINDS:
-                if kind not in WITHOUT_LIMITS:
-                    found = await every_answer(session, world, keys[kind], document)
-                    answers |= {
-                        (kind, target): (status, masked(text))
-                        for target, (status, text) in found.items()
-                    }
-                    answers[kind, "events"] = (
-                        200,
-                        masked(
-                            "".join(sorted(line for line in heard[kind] if line.startswith("data")))
-                        ),
-                    )
+            for kind in [kind for kind in KINDS if kind not in WITHOUT_LIMITS]:
+                found = await every_answer(session, world, keys[kind], document)
+                for target, (status, text) in found.items():
+                    answers[kind, target] = status, masked(text)
+                lines = sorted(line for line in heard[kind] if line.startswith("data"))
+                answers[kind, "events"] = 200, masked("".join(lines))
             reported.append(answers)
         put_away(vault, home, tmp_path / f"world {has_canaries}")
     one, other = reported
@@ -280,49 +231,115 @@ def put_away(vault: Path, home: Path, to: Path) -> None:
 def where_they_differ(one: tuple[int, str], other: tuple[int, str]) -> tuple[str, str]:
     """The two answers from just before the first difference."""
     texts = f"{one[0]} {one[1]}", f"{other[0]} {other[1]}"
-    at = max(
-        next(
-            (
-                place
-                for place, (left, right) in enumerate(zip(*texts, strict=False))
-                if left != right
-            ),
-            0,
-        )
-        - 40,
-        0,
-    )
+    at = max(len(os.path.commonprefix(texts)) - 40, 0)  # noqa: RUF071  of characters
     return texts[0][at : at + 120], texts[1][at : at + 120]
 
 
-async def test_no_change_that_a_narrow_key_asks_for_reaches_or_shows_what_it_does_not_see(
-    live: Live, vault: Path, home: Path, session: aiohttp.ClientSession
-):
+@dataclass(frozen=True, kw_only=True)
+class WatchedWorld:
+    """A world with canaries in which much has happened, a key of each kind, and what each heard."""
+
+    world: VaultWithSecrets
+    keys: Mapping[str, dict[str, str]]
+    heard: Mapping[str, list[str]]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def watched(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[WatchedWorld]:
+    """For several tests, of which the last changes what it can."""
+    folder = tmp_path_factory.mktemp("canaries")
+    vault, home = folder / "vault", folder / "home"
+    vault.mkdir()
+    home.mkdir(mode=0o700)
+    live = partial(running_daemon, vault, home)
     async with world_of(live, vault, home, has_canaries=True) as world:
-        await happen(world)
-        document = await get(world.daemon_rig, "/api/openapi.json")
-        before = unseen(vault)
-        seen = []
-        for kind in KINDS:
-            headers = key(world.daemon_rig, kind)
-            closed: set[tuple[str, str]] = set()
-            for place, value in changes(document, world):
-                if (place.method, place.path) in closed:
-                    continue
-                status, text = await changed(session, world.daemon_rig, place, value, headers)
-                if is_closed(text):
-                    closed.add((place.method, place.path))
-                if status >= 500 or (
-                    leaked := world.found(text) - ALLOWED.get(kind, set()) - world.found(value)
-                ):
-                    seen.append(
-                        (kind, str(place), value, status, leaked if status < 500 else text[:200])
-                    )
-                if unseen(vault) != before and "Shop" in kind:
-                    seen.append(
-                        (kind, str(place), value, "changed a file that the key does not see")
-                    )
-                    before = unseen(vault)
+        keys = keys_of_all_kinds(world.daemon_rig)
+        async with listeners(world, keys) as heard:
+            await happen(world)
+        yield WatchedWorld(world=world, keys=keys, heard=heard)
+
+
+async def test_no_text_of_an_unseen_note_stands_in_any_answer_or_event(
+    watched: WatchedWorld, session: aiohttp.ClientSession
+):
+    world = watched.world
+    document = await get(world.daemon_rig, "/api/openapi.json")
+    seen: list[tuple[str, str, set[str]]] = []
+    answered = 0
+    for kind in KINDS:
+        answers = await every_answer(session, world, watched.keys[kind], document)
+        answered += sum(status == 200 for status, _text in answers.values())
+        reported = {
+            f"GET {target}": text.replace(quote_of(target), "")
+            for target, (_status, text) in answers.items()
+        }
+        reported["events"] = "".join(watched.heard[kind])
+        for where, text in reported.items():
+            if leaked := world.found(text) - ALLOWED.get(kind, set()) - world.found(where):
+                seen.append((kind, where, leaked))
+    everything = await every_answer(session, world, {}, document)
+    planted = set().union(*(world.found(text) for _status, text in everything.values()))
+    assert not seen, "\n".join(map(str, seen[:60])) + f"\n{len(seen)} in all"
+    assert answered > 500
+    assert len(planted) > 15, planted
+
+
+def quote_of(target: str) -> str:
+    """An error may repeat what was asked for."""
+    return target.partition("?")[0]
+
+
+async def test_no_kept_text_is_had_by_its_digest(
+    watched: WatchedWorld, session: aiohttp.ClientSession
+):
+    world, seen = watched.world, []
+    headers, vault = watched.keys["everything in Shop"], world.daemon_rig.vault
+    for digest in world.digests:
+        matching = {**headers, "If-Match": f'"{digest}"'}
+        patch = {"section": "Facts", "content": "x", "base_hash": digest}
+        pushed = {"path": INSIDE, "content": "# Mine\n", "base_hash": digest}
+        restored = {"path": INSIDE, "version": digest}
+        for method, target, sent, options in (
+            ("PUT", f"/api/notes/{INSIDE}", matching, {"data": b"# Mine\n"}),
+            ("PATCH", f"/api/notes/{INSIDE}", headers, {"json": patch}),
+            ("PUT", f"/api/files/{INSIDE}", matching, {"data": b"# Mine\n"}),
+            ("POST", "/api/history/restore", headers, {"json": restored}),
+            ("POST", "/api/sync/push", headers, {"json": {"files": [pushed]}}),
+            ("GET", f"/api/notes/{INSIDE}", {**headers, "If-None-Match": f'"{digest}"'}, {}),
+        ):
+            url = world.daemon_rig.url + target
+            status, text = await answer(session, url, method, sent, **options)
+            inside = (vault / INSIDE).read_text()
+            if status >= 500 or world.found(text + inside):
+                found = world.found(text), world.found(inside)
+                seen.append((method, target, digest[:8], status, *found))
+    assert not seen, "\n".join(map(str, seen))
+
+
+async def test_no_change_that_a_narrow_key_asks_for_reaches_or_shows_what_it_may_not(
+    watched: WatchedWorld, session: aiohttp.ClientSession
+):
+    world = watched.world
+    vault = world.daemon_rig.vault
+    document = await get(world.daemon_rig, "/api/openapi.json")
+    before = unseen(vault)
+    seen = []
+    for kind in KINDS:
+        headers = key(world.daemon_rig, kind)  # an earlier one may have been revoked
+        closed: set[tuple[str, str]] = set()
+        for place, value in changes(document, world):
+            if (place.method, place.path) in closed:
+                continue
+            status, text = await changed(session, world.daemon_rig, place, value, headers)
+            if is_closed(text):
+                closed.add((place.method, place.path))
+            leaked = world.found(text) - ALLOWED.get(kind, set()) - world.found(value)
+            if status >= 500 or leaked:
+                why = leaked if status < 500 else text[:200]
+                seen.append((kind, str(place), value, status, why))
+            if unseen(vault) != before and "Shop" in kind:
+                seen.append((kind, str(place), value, "changed a file that the key does not see"))
+                before = unseen(vault)
     assert not seen, "\n".join(map(str, seen[:60])) + f"\n{len(seen)} in all"
 
 
@@ -370,64 +387,8 @@ async def changed(
 ) -> tuple[int, str]:
     """The answer, and headers and body as a text."""
     body = place.body(value)
-    sent: dict[str, object] = (
-        {"json": body}
-        if body is not None
-        else {"data": b"# x\n"}
-        if place.method in {"PUT", "POST", "PATCH"}
-        else {}
-    )
-    return await answer(
-        session,
-        URL(daemon_rig.url + place.target(value, raw=False), encoded=True),
-        place.method,
-        headers,
-        **sent,
-    )
-
-
-async def test_no_kept_text_is_had_by_its_digest(
-    live: Live, vault: Path, home: Path, session: aiohttp.ClientSession
-):
-    async with world_of(live, vault, home, has_canaries=True) as world:
-        await happen(world)
-        headers, seen = key(world.daemon_rig, "everything in Shop"), []
-        for digest in world.digests:
-            for method, target, more in (
-                (
-                    "PUT",
-                    f"/api/notes/{INSIDE}",
-                    {"data": b"# Mine\n", "headers": {"If-Match": f'"{digest}"'}},
-                ),
-                (
-                    "PATCH",
-                    f"/api/notes/{INSIDE}",
-                    {"json": {"section": "Facts", "content": "x", "base_hash": digest}},
-                ),
-                (
-                    "PUT",
-                    f"/api/files/{INSIDE}",
-                    {"data": b"# Mine\n", "headers": {"If-Match": f'"{digest}"'}},
-                ),
-                ("POST", "/api/history/restore", {"json": {"path": INSIDE, "version": digest}}),
-                (
-                    "POST",
-                    "/api/sync/push",
-                    {
-                        "json": {
-                            "files": [{"path": INSIDE, "content": "# Mine\n", "base_hash": digest}]
-                        }
-                    },
-                ),
-                ("GET", f"/api/notes/{INSIDE}", {"headers": {"If-None-Match": f'"{digest}"'}}),
-            ):
-                sent = {**headers, **more.pop("headers", {})}
-                status, text = await answer(
-                    session, world.daemon_rig.url + target, method, sent, **more
-                )
-                inside = (vault / INSIDE).read_text()
-                if status >= 500 or world.found(text + inside):
-                    seen.append(
-                        (method, target, digest[:8], status, world.found(text), world.found(inside))
-                    )
-    assert not seen, "\n".join(map(str, seen))
+    sent: dict[str, object] = {"json": body} if body is not None else {}
+    if body is None and place.method in {"PUT", "POST", "PATCH"}:
+        sent = {"data": b"# x\n"}
+    url = URL(daemon_rig.url + place.target(value, raw=False), encoded=True)
+    return await answer(session, url, place.method, headers, **sent)

@@ -9,7 +9,8 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -18,9 +19,17 @@ from tests.conftest import IN_MEMORY, ON_DISK
 from tests.stories.daemon_rig import DaemonRig, Live, save
 from tests.stories.listing import assert_index_equals_disk, kinds
 
-OLD = "# Note\n\nold text\n"
 NEW = "# Note\n\nnew text, and more of it\n"
-TREE = 300
+
+
+def old(vault: Path, name: str = "note.md") -> str:
+    """What each file held before; no other file holds the same."""
+    return f"# {vault.name}\n\nold text of {name}\n"
+
+
+def outside(vault: Path, name: str) -> Path:
+    """A place that no daemon looks at."""
+    return vault.parents[1] / f"{name} of {vault.name}"
 
 
 def in_place(vault: Path) -> None:
@@ -82,7 +91,7 @@ def edit(vault: Path, *words: str) -> None:
     subprocess.run(
         words,
         cwd=vault,
-        env={**os.environ, "TMPDIR": str(vault.parent if is_temporary else IN_MEMORY)},
+        env={**os.environ, "TMPDIR": str(vault.parents[1] if is_temporary else IN_MEMORY)},
         check=True,
         stdin=subprocess.DEVNULL,
         timeout=20,
@@ -131,7 +140,7 @@ def delete_and_recreate(vault: Path) -> None:
 
 def delete_and_recreate_the_same(vault: Path) -> None:
     (vault / "note.md").unlink()
-    (vault / "note.md").write_text(OLD)
+    (vault / "note.md").write_text(old(vault))
 
 
 def delete_and_create_another(vault: Path) -> None:
@@ -175,7 +184,7 @@ def rename_a_folder(vault: Path) -> None:
 
 
 def move_a_folder_out(vault: Path) -> None:
-    (vault / "folder").rename(vault.parent / "taken out")
+    (vault / "folder").rename(outside(vault, "folder"))
 
 
 def remove_a_folder(vault: Path) -> None:
@@ -191,11 +200,11 @@ def change_the_mode(vault: Path) -> None:
 
 
 def write_the_same(vault: Path) -> None:
-    (vault / "note.md").write_text(OLD)
+    (vault / "note.md").write_text(old(vault))
 
 
 def replace_with_the_same(vault: Path) -> None:
-    save(vault / "note.md", OLD)
+    save(vault / "note.md", old(vault))
 
 
 def leave_scrap(vault: Path) -> None:
@@ -235,22 +244,22 @@ def new_folders_with_a_file(vault: Path) -> None:
     (vault / "a/b/new.md").write_text(NEW)
 
 
-def tree(folder: Path) -> list[str]:
-    """Make a tree of notes; their paths below the folder."""
-    paths = [f"{number % 7}/{number % 3}/note {number}.md" for number in range(TREE)]
-    for path in paths:
+TREE = [f"{number % 7}/{number % 3}/note {number}.md" for number in range(300)]
+
+
+def tree(folder: Path) -> None:
+    for path in TREE:
         save(folder / path, f"# {path}\n")
-    return paths
 
 
 def copy_a_tree(vault: Path) -> None:
-    tree(vault.parent / "tree")
-    subprocess.run(["cp", "-r", vault.parent / "tree", vault / "tree"], check=True)
+    tree(outside(vault, "tree"))
+    subprocess.run(["cp", "-r", outside(vault, "tree"), vault / "tree"], check=True)
 
 
 def move_a_tree_in(vault: Path) -> None:
-    tree(vault.parent / "tree")
-    (vault.parent / "tree").rename(vault / "tree")
+    tree(outside(vault, "tree"))
+    outside(vault, "tree").rename(vault / "tree")
 
 
 def link_a_file(vault: Path) -> None:
@@ -260,9 +269,7 @@ def link_a_file(vault: Path) -> None:
 FOLDER = ["folder/one.md", "folder/two.md", "folder/inner/three.md"]
 MODIFIED = {"note.md": ["modified"]}
 NEW_FILE = {"new.md": ["created"]}
-NEW_TREE = {
-    f"tree/{number % 7}/{number % 3}/note {number}.md": ["created"] for number in range(TREE)
-}
+NEW_TREE = {f"tree/{path}": ["created"] for path in TREE}
 
 Style = Callable[[Path], None]
 STYLES: dict[Style, dict[str, list[str]]] = {
@@ -318,63 +325,81 @@ LEAVES_A_BACKUP = {
     emacs_that_copies,
     emacs_that_renames_into_place,
 }
-CASES = [
-    *(pytest.param(style, None, id=style.__name__) for style in STYLES),
-    *(pytest.param(style, ON_DISK, id=f"{style.__name__} in {ON_DISK}") for style in EDITORS),
-]
-each_style = pytest.mark.parametrize(("style", "vault"), CASES, indirect=["vault"])
 
 
-@pytest.fixture
-def vault(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """An empty vault in the test's folder, or where editors take no file for a temporary one."""
+@dataclass(frozen=True, kw_only=True)
+class SavingRig:
+    """A vault with a folder of notes for each style, and those styles that can be tried here."""
+
+    vault: Path
+    styles: Sequence[Style]
+    missing: Sequence[str]
+
+    def act(self, style: Style) -> None:
+        style(self.vault / style.__name__)
+
+    def changes(self, *styles: Style) -> dict[str, list[str]]:
+        """What is to be reported."""
+        return {
+            f"{style.__name__}/{path}": [
+                kind.replace("moved from ", f"moved from {style.__name__}/") for kind in kinds
+            ]
+            for style in styles
+            for path, kinds in STYLES[style].items()
+        }
+
+    def end(self) -> None:
+        if self.missing:
+            pytest.skip(f"all was well, but for {', '.join(self.missing)}, not found here")
+
+
+@pytest.fixture(params=[None, ON_DISK], ids=["all", f"editors in {ON_DISK}"])
+def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SavingRig]:
+    """In the test's folder, or where editors take no file for a temporary one."""
+    wanted = EDITORS if request.param else [*STYLES]
+    programs = {style: style.__name__.partition("_")[0] for style in wanted}
+    needed = {*programs.values()} & {"vim", "emacs", "sed"}
+    missing = [program for program in sorted(needed) if shutil.which(program) is None]
+    styles = [style for style in wanted if programs[style] not in missing]
     with tempfile.TemporaryDirectory(dir=request.param or tmp_path, prefix="pd-") as made:
-        folder = Path(made) / "vault"
-        folder.mkdir()
-        yield folder
+        for style in styles:
+            folder = Path(made) / "vault" / style.__name__
+            for path in ("note.md", "other.md", *FOLDER):
+                save(folder / path, old(folder, path))
+        yield SavingRig(vault=Path(made) / "vault", styles=styles, missing=missing)
 
 
 @pytest.fixture
-def notes(vault: Path) -> Path:
-    """A vault with some notes."""
-    for path in ("note.md", "other.md", *FOLDER):
-        save(vault / path, OLD if path == "note.md" else f"# {path}\n")
-    return vault
+def vault(rig: SavingRig) -> Path:
+    return rig.vault
 
 
-def needed(style: Style) -> None:
-    program = style.__name__.partition("_")[0]
-    if program in {"vim", "emacs", "sed"} and shutil.which(program) is None:
-        pytest.skip(f"there is no {program} here")
-
-
-@each_style
-async def test_each_way_of_saving_is_one_change(style: Style, live: Live, notes: Path):
-    needed(style)
+async def test_each_way_of_saving_is_one_change(rig: SavingRig, live: Live):
     async with live() as daemon_rig:
-        await asyncio.to_thread(style, notes)
-        await quiet(daemon_rig)
+        for style in rig.styles:
+            daemon_rig.events.clear()
+            await asyncio.to_thread(rig.act, style)
+            await quiet(daemon_rig)
+            assert kinds(daemon_rig) == rig.changes(style)
+        assert_index_equals_disk(daemon_rig.daemon, rig.vault)
+    rig.end()
 
-        assert kinds(daemon_rig) == STYLES[style]
-        assert_index_equals_disk(daemon_rig.daemon, notes)
 
-
-@each_style
-async def test_what_was_done_while_the_daemon_was_off_is_one_change_too(
-    style: Style, live: Live, notes: Path
-):
-    needed(style)
+async def test_what_was_done_while_the_daemon_was_off_is_one_change_too(rig: SavingRig, live: Live):
     async with live():
         pass
-    style(notes)
-    is_outside = not notes.is_relative_to(tempfile.gettempdir())
-    if style in EDITORS:
-        assert (notes / "note.md~").exists() == (style in LEAVES_A_BACKUP and is_outside)
+    is_outside = not rig.vault.is_relative_to(tempfile.gettempdir())
+    for style in rig.styles:
+        rig.act(style)
+        if style in EDITORS:
+            is_left = (rig.vault / style.__name__ / "note.md~").exists()
+            assert is_left == (style in LEAVES_A_BACKUP and is_outside)
     async with live() as daemon_rig:
         await quiet(daemon_rig)
 
-        assert kinds(daemon_rig) == STYLES[style]
-        assert_index_equals_disk(daemon_rig.daemon, notes)
+        assert kinds(daemon_rig) == rig.changes(*rig.styles)
+        assert_index_equals_disk(daemon_rig.daemon, rig.vault)
+    rig.end()
 
 
 async def quiet(daemon_rig: DaemonRig) -> None:
