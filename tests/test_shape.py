@@ -10,6 +10,9 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import packages_distributions
 from itertools import chain
 from pathlib import Path
@@ -35,28 +38,46 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def imported(file: Path) -> set[str]:
-    """The first names of what it imports, at any depth of nesting."""
-    nodes = list(ast.walk(ast.parse(file.read_bytes())))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedFile:
+    """What the rules look at. `imported` and `by_name` are the first names of what it imports, at
+    any depth of nesting, and of what it finds or imports while it runs, where they are written out.
+    """
+
+    says: str
+    top: frozenset[type[ast.stmt]]
+    imported: frozenset[str]
+    by_name: frozenset[str]
+    classes: Sequence[tuple[str, int]]
+
+
+@cache
+def parsed(file: Path) -> ParsedFile:
+    """Each file is parsed once."""
+    module = ast.parse(file.read_bytes())
+    nodes = list(ast.walk(module))
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     names += [
         node.module
         for node in nodes
         if isinstance(node, ast.ImportFrom) and node.module and not node.level
     ]
-    return {name.partition(".")[0] for name in names}
-
-
-def loaded_by_name(file: Path) -> set[str]:
-    """The first names of what it finds or imports while it runs, where they are written out."""
-    return {
-        str(call.args[0].value).partition(".")[0]
-        for call in ast.walk(ast.parse(file.read_bytes()))
+    by_name = [
+        str(call.args[0].value)
+        for call in nodes
         if isinstance(call, ast.Call)
         and isinstance(call.func, ast.Attribute)
         and call.func.attr in {"find_spec", "import_module"}
         and isinstance(call.args[0], ast.Constant)
-    }
+    ]
+    classes = [(one.name, arguments_of(one)) for one in nodes if isinstance(one, ast.ClassDef)]
+    return ParsedFile(
+        says=(ast.get_docstring(module) or "").partition("\n\n")[0],
+        top=frozenset(map(type, module.body)),
+        imported=frozenset(name.partition(".")[0] for name in names),
+        by_name=frozenset(name.partition(".")[0] for name in by_name),
+        classes=classes,
+    )
 
 
 def imported_late() -> set[str]:
@@ -66,7 +87,7 @@ def imported_late() -> set[str]:
 
 def foreign(file: Path) -> set[str]:
     """What a file imports that is neither Python's nor ours."""
-    names = imported(file) | (imported_late() if file == LATE else set())
+    names = parsed(file).imported | (imported_late() if file == LATE else set())
     return names - set(sys.stdlib_module_names) - {"parachuted"}
 
 
@@ -85,32 +106,22 @@ def test_every_room_has_a_front_that_only_passes_on_names():
     fronts = [
         file for file in FILES if file.name == "__init__.py" and file.parent.name != "cli"
     ]  # that one is the command
-    assert [
-        name_of(front)
-        for front in fronts
-        if not {type(node) for node in ast.parse(front.read_bytes()).body} <= passing
-    ] == []
+    assert [name_of(front) for front in fronts if not parsed(front).top <= passing] == []
 
 
 def test_every_file_begins_by_saying_what_it_is():
-    first = {
-        name_of(file): (ast.get_docstring(ast.parse(file.read_bytes())) or "").partition("\n\n")[0]
-        for file in FILES
-    }
+    first = {name_of(file): parsed(file).says for file in FILES}
+    line = re.compile(r"\S.{9,239}\.", re.DOTALL)
 
-    assert {
-        name: line
-        for name, line in first.items()
-        if not re.fullmatch(r"\S.{9,239}\.", line, re.DOTALL)
-    } == {}
+    assert {name: says for name, says in first.items() if not line.fullmatch(says)} == {}
 
 
 def test_a_public_class_name_stands_once_in_the_package():
     places: dict[str, list[str]] = {}
     for file in FILES:
-        for node in ast.walk(ast.parse(file.read_bytes())):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places.setdefault(node.name, []).append(name_of(file))
+        for name, _arguments in parsed(file).classes:
+            if not name.startswith("_"):
+                places.setdefault(name, []).append(name_of(file))
 
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
@@ -128,8 +139,10 @@ RECORDS = {
 """Values, though with a method: what one holds is its point."""
 
 
-def constructor_arguments(cls: ast.ClassDef) -> int:
-    """How many a class takes that does something; a dataclass that only holds values takes any."""
+def arguments_of(cls: ast.ClassDef) -> int:
+    """How many its constructor takes, if it does something; a dataclass that only holds values
+    takes any.
+    """
     methods = [one for one in cls.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
     for method in methods:
         if method.name == "__init__":
@@ -149,12 +162,7 @@ def constructor_arguments(cls: ast.ClassDef) -> int:
 
 
 def test_no_constructor_takes_more_than_eight_arguments():
-    counts = {
-        cls.name: constructor_arguments(cls)
-        for file in FILES
-        for cls in ast.walk(ast.parse(file.read_bytes()))
-        if isinstance(cls, ast.ClassDef)
-    }
+    counts = dict(chain(*(parsed(file).classes for file in FILES)))
 
     assert {name: count for name, count in counts.items() if count > MOST_ARGUMENTS} == {}
     assert counts.keys() > RECORDS
@@ -172,7 +180,7 @@ def test_imports_keep_every_contract():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_every_library_is_imported_in_its_home_alone_and_every_home_imports_it():
+def test_every_library_is_imported_in_its_home_alone_and_in_each():
     found = {
         (library, file.relative_to(ROOT).with_suffix("").as_posix().replace("/", "."))
         for file in FILES
@@ -202,17 +210,10 @@ def test_every_declared_library_is_used_and_every_used_one_declared():
         name: {distribution(found) for found in found}
         for name, found in packages_distributions().items()
     }
-    used = (
-        imported_late().union(
-            *map(
-                imported,
-                [*FILES, *(ROOT / "hooks").glob("*.py"), *OF_MODULES],
-            ),
-            *map(loaded_by_name, OF_MODULES),
-        )
-        - set(sys.stdlib_module_names)
-        - {"parachuted"}
-    )
+    files = map(parsed, [*FILES, *(ROOT / "hooks").glob("*.py"), *OF_MODULES])
+    found = imported_late().union(*(file.imported for file in files))
+    found = found.union(*(parsed(file).by_name for file in OF_MODULES))
+    used = found - set(sys.stdlib_module_names) - {"parachuted"}
 
     assert {name for name in used if not homes.get(name, {distribution(name)}) & declared} == set()
     assert (

@@ -5,8 +5,6 @@ from __future__ import annotations
 import signal
 import subprocess
 
-import pytest
-
 from tests.cli.command_line import CommandLine
 
 GARDEN = "new/Projects/garden/AGENTS.md"
@@ -35,10 +33,7 @@ def has_changed(command_line: CommandLine) -> bool:
     )
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_it_tells_what_it_watches_which_agent_and_what_to_do_next_and_ends_when_asked(
-    command_line: CommandLine, ending
-):
+def test_it_tells_what_it_watches_which_agent_and_what_to_do_next(command_line: CommandLine):
     process = begin(command_line)
     command_line.save(GARDEN, OLD, NEW)
     command_line.until(lambda: has_changed(command_line))
@@ -48,7 +43,7 @@ def test_it_tells_what_it_watches_which_agent_and_what_to_do_next_and_ends_when_
         lambda: "moved from Welcome.md" in command_line("history", "Hello.md").stdout
     )
     process.send_signal(signal.SIGHUP)
-    said = end(process, ending)
+    said = end(process, signal.SIGINT)
 
     for line in (
         "parachuted watches ",
@@ -69,7 +64,7 @@ def test_it_tells_what_it_watches_which_agent_and_what_to_do_next_and_ends_when_
     assert command_line.fails(3, "status")
 
 
-def test_quiet_it_says_nothing_and_a_save_right_after_a_warm_start_is_noticed(
+def test_quiet_it_says_nothing_and_a_save_right_after_a_start_is_noticed(
     command_line: CommandLine,
 ):
     process = begin(command_line, "--quiet")
@@ -84,7 +79,7 @@ def test_quiet_it_says_nothing_and_a_save_right_after_a_warm_start_is_noticed(
     end(process)
 
 
-def test_control_characters_do_not_reach_the_terminal_and_what_cannot_start_is_named(
+def test_no_control_character_reaches_the_terminal_and_a_lost_module_is_named(
     command_line: CommandLine,
 ):
     registry = command_line.home / "modules.yaml"
@@ -98,6 +93,7 @@ def test_control_characters_do_not_reach_the_terminal_and_what_cannot_start_is_n
     said = end(process)
 
     assert "a\\u202eb.md" in said
+    assert "Stopped." in said
     assert not {"\x1b", "\u202e"} & set(said)
     assert "Modules: none" not in said
     for name in ("garden", "shed"):

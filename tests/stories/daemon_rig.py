@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from parachuted.agents.choice import BackendChoice
@@ -72,6 +72,21 @@ class DaemonRig:
             await self.until(lambda: not is_busy(), seconds)
             # what the last run wrote may not have been heard of yet
             await daemon.watched.detector.rescan()
+
+
+class Clock:
+    """Goes with the world's, and ahead of it by as much as it was put forward."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta()
+
+    def __call__(self) -> datetime:
+        return utc_now() + self.ahead
+
+    def forward(self, daemon_rig: DaemonRig, **by: float) -> None:
+        """Put it forward, and let the daemon look at it."""
+        self.ahead += timedelta(**by)
+        daemon_rig.daemon.agents.worker.resume()
 
 
 def settings_of(home: Path, vault: Path, flags: Mapping[str, object]) -> Settings:

@@ -5,7 +5,7 @@ that cannot work.
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,25 +13,9 @@ import pytest
 from parachuted.agents.job import Job
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 from parachuted.testing import Block, ScriptedBackend, use
-from parachuted.texts.times import utc_now
 from tests.api.calls import get
-from tests.stories.daemon_rig import DaemonRig, Live
+from tests.stories.daemon_rig import Clock, DaemonRig, Live
 from tests.stories.graphs import always_edits, touch_up, write
-
-
-class Clock:
-    """Goes with the world's, and ahead of it by as much as it was put forward."""
-
-    def __init__(self) -> None:
-        self.ahead = timedelta()
-
-    def __call__(self) -> datetime:
-        return utc_now() + self.ahead
-
-    def forward(self, daemon_rig: DaemonRig, **by: float) -> None:
-        """Put it forward, and let the daemon look at it."""
-        self.ahead += timedelta(**by)
-        daemon_rig.daemon.agents.worker.resume()
 
 
 @pytest.fixture

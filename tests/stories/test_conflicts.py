@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.stories.daemon_rig import Live, note, save
+from tests.stories.daemon_rig import Clock, Live, note, save
 
 GARDEN = "Projects/garden/AGENTS.md"
 
@@ -45,7 +45,8 @@ async def test_a_note_with_conflict_markers_waits_until_they_are_resolved(live: 
 
 
 async def test_a_copy_wakes_no_one_and_a_watcher_with_markers_is_not_written(live: Live, pair):
-    async with live() as daemon_rig:
+    clock = Clock()
+    async with live(clock=clock) as daemon_rig:
         await daemon_rig.settled()
         loop = daemon_rig.daemon.loop
         copy = "AGENTS.sync-conflict-20261122-101500-ABCDEF7.md"
@@ -70,5 +71,7 @@ async def test_a_copy_wakes_no_one_and_a_watcher_with_markers_is_not_written(liv
         assert daemon_rig.reported("run.finished") == []
 
         save(pair / "AGENTS.md", whole)
+        await daemon_rig.daemon.watched.detector.rescan()
+        clock.forward(daemon_rig, seconds=61)
         await daemon_rig.until(lambda: daemon_rig.reported("run.finished"), 30)
         assert "sow" in (pair / "AGENTS.md").read_text()
