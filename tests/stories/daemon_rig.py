@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
@@ -141,6 +142,12 @@ async def shared_daemon(folder: Path) -> AsyncIterator[DaemonRig]:
 
 
 Live = Callable[..., contextlib.AbstractAsyncContextManager[DaemonRig]]
+
+
+def seeded() -> tuple[int, random.Random]:
+    """A seed to be told, and the chance that it makes."""
+    seed = random.randrange(1 << 32)  # noqa: S311  nothing secret
+    return seed, random.Random(seed)  # noqa: S311
 
 
 def note(title: str, *, watch: list[str] | None = None, focus: str = "- nothing yet") -> str:

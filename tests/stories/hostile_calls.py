@@ -6,10 +6,11 @@ Our own tools' and, packed many to a call, the CLI's.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
-from parachuted.testing import ToolUse, use
+from parachuted.agents.job import Job, Step, ToolCallStep
+from parachuted.testing import Script, ScriptedBackend, ToolUse, use
 
 KINDS = (
     "own",
@@ -271,6 +272,21 @@ class Hostile:
 
     kind: str
     block: ToolUse
+
+
+class RecordingBackend(ScriptedBackend):
+    """Keeps the answers."""
+
+    def __init__(self, script: Script) -> None:
+        super().__init__(script)
+        self.answers: list[ToolCallStep] = []
+
+    async def run(self, job: Job) -> AsyncIterator[Step]:
+        """As ever."""
+        async for step in super().run(job):
+            if isinstance(step, ToolCallStep):
+                self.answers.append(step)
+            yield step
 
 
 def our_calls(rng: random.Random, count: int, folder: str) -> Iterator[Hostile]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.stories.daemon_rig import note, save
+from tests.stories.daemon_rig import note, save, seeded
 from tests.stories.restart_rig import RestartRig, restart_rig
 
 pytestmark = pytest.mark.timeout(900)
@@ -62,8 +62,7 @@ def die_at_each(
     _died, steps = place.live(does=does)
     assert steps > most
     check("undisturbed")
-    seed = random.randrange(1 << 32)  # noqa: S311  a seed to be told
-    rng = random.Random(seed)  # noqa: S311
+    seed, rng = seeded()
     for step in chosen(steps, most, torture=torture, rng=rng):
         place.put_back()
         died, _steps = place.live(step, does=does)

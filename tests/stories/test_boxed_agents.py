@@ -63,7 +63,7 @@ async def installed(daemon_rig: DaemonRig, module: Path) -> None:
     assert reported["status"] == "running", reported["problem"]
 
 
-async def test_an_agent_with_git_edits_a_note_which_is_checked_in_explained_and_undone(
+async def test_an_agent_with_git_edits_a_note_that_is_explained_and_undone(
     engine: Mapping[str, str], home: Path, vault: Path, module: Path
 ):
     save(vault / "Work/plan.md", "# Plan\n\n- one\n")
@@ -135,7 +135,7 @@ async def test_an_agent_with_git_edits_a_note_which_is_checked_in_explained_and_
         assert (vault / "Work/plan.md").read_text() == "# Plan\n\n- one\n"
 
 
-async def test_who_has_read_a_strangers_text_runs_no_shell_and_what_it_would_write_is_suggested(
+async def test_who_has_read_a_strangers_text_runs_no_shell_and_only_suggests(
     engine: Mapping[str, str], home: Path, vault: Path, module: Path
 ):
     save(vault / "Work/plan.md", "# Plan\n")
@@ -163,7 +163,7 @@ async def test_who_has_read_a_strangers_text_runs_no_shell_and_what_it_would_wri
         assert {one["path"] for one in waiting["suggestions"]} == {"Work/new.md", "Work/other.md"}
 
 
-async def test_stopping_ends_a_container_within_a_second_and_leaves_every_file_old_or_new(
+async def test_stopping_ends_a_container_and_leaves_every_file_old_or_new(
     engine: Mapping[str, str], home: Path, vault: Path, module: Path
 ):
     save(vault / "Work/plan.md", "# Plan\n")
@@ -195,7 +195,7 @@ async def test_stopping_ends_a_container_within_a_second_and_leaves_every_file_o
         assert (vault / "Work/plan.md").read_text() in {"# Plan\n", "# PLAN\n"}
 
 
-async def test_a_daemon_that_ends_leaves_no_container_and_no_copy_of_an_agent_at_work(
+async def test_a_daemon_that_ends_leaves_no_container_and_no_copy(
     engine: Mapping[str, str], home: Path, vault: Path, module: Path
 ):
     save(vault / "Work/plan.md", "# Plan\n")
@@ -256,7 +256,7 @@ async def test_a_module_that_is_switched_off_has_its_agents_ended(
         assert "was switched off" in (await asyncio.wait_for(asked, 30))[1]
 
 
-async def test_the_maintenance_agent_has_a_shell_in_a_container_and_changes_only_what_is_its_to_mend(  # noqa: E501
+async def test_the_maintenance_agent_has_a_shell_and_changes_only_what_is_its_to_mend(
     engine: Mapping[str, str], home: Path, vault: Path
 ):
     save(vault / "Daily/today.md", "# Today\n\n- broken\n")
@@ -293,7 +293,7 @@ async def test_the_maintenance_agent_has_a_shell_in_a_container_and_changes_only
         assert "Projects/x.md\\n" not in str(api.asked[1].body["messages"])
 
 
-async def test_an_agent_that_may_reach_one_host_reaches_no_other_and_nothing_of_this_machine(
+async def test_an_agent_that_may_reach_one_host_reaches_no_other(
     engine: Mapping[str, str], home: Path, vault: Path, module: Path
 ):
     (module / "manifest.yaml").write_text(

@@ -5,14 +5,13 @@ said.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from parachuted.agents.job import Job
 from parachuted.testing import Block, ScriptedBackend, use
-from tests.stories.daemon_rig import DaemonRig, Live, note, save
+from tests.stories.daemon_rig import DaemonRig, Live, note, save, seeded
 from tests.stories.graphs import (
     Graph,
     always_edits,
@@ -191,8 +190,7 @@ async def test_random_graphs_stay_within_their_plans(live: Live, vault: Path, to
     """Many graphs at once, each in a corner of its own; a person edits some notes of each,
     twice.
     """
-    seed = random.randrange(1 << 32)  # noqa: S311  a seed to be told
-    rng = random.Random(seed)  # noqa: S311
+    seed, rng = seeded()
     graphs = {
         f"g{number}/": random_graph(rng, rng.randint(2, 60 if torture else 7), f"g{number}/")
         for number in range(60 if torture else 8)

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
-from parachuted.agents.job import Job, ToolCallStep
+from parachuted.agents.job import Job
 from parachuted.testing import Block, ScriptedBackend, ToolUse
-from tests.stories.daemon_rig import DaemonRig, Live, note, save
+from tests.stories.daemon_rig import DaemonRig, Live, note, save, seeded
 from tests.stories.graphs import touch_up
+from tests.stories.hostile_calls import RecordingBackend
 
 OWN = "w/AGENTS.md"
 PATHS: list[object] = [
@@ -205,7 +206,6 @@ async def attacked(daemon_rig: DaemonRig, focus: str) -> None:
 
 async def test_no_call_changes_a_byte_and_every_one_is_answered(live: Live, vault: Path):
     fill(vault)
-    answers: list[ToolCallStep] = []
     calls = list(hostile_calls())
     digests: list[str] = []
 
@@ -213,10 +213,11 @@ async def test_no_call_changes_a_byte_and_every_one_is_answered(live: Live, vaul
         digests.append(digest(vault.parent / "vault"))
         return calls
 
-    backend = Recording(script, answers)
+    backend = RecordingBackend(script)
     async with live(backend, agent__max_turns=1000) as daemon_rig:
         await attacked(daemon_rig, "- new")
         (run,) = daemon_rig.reported("run.finished")
+        answers = backend.answers
 
         assert digest(vault) == digests[0]
         assert (run["outcome"], run["paths"]) == ("unchanged", [])
@@ -238,8 +239,7 @@ async def test_random_calls_change_nothing_but_the_sections_of_the_own_note(
     live: Live, vault: Path, torture
 ):
     fill(vault)
-    seed = random.randrange(1 << 32)  # noqa: S311  a seed to be told
-    rng = random.Random(seed)  # noqa: S311
+    seed, rng = seeded()
     contents = [*CONTENTS, "- fine", "### deeper\n\n- fine", "> quoted", "```\nclosed\n```"]
     rounds, own = 20 if torture else 1, (vault / OWN).read_text("utf-8")
     before = {path: path.read_bytes() for path in others(vault)}
@@ -288,17 +288,3 @@ def others(vault: Path) -> list[Path]:
         for path in vault.rglob("*")
         if path.is_file() and path not in own and not is_audit(path)
     ]
-
-
-class Recording(ScriptedBackend):
-    """Keeps the answers too."""
-
-    def __init__(self, script: object, answers: list[ToolCallStep]) -> None:
-        super().__init__(script)  # type: ignore[arg-type]
-        self._answers = answers
-
-    async def run(self, job: Job):
-        async for step in super().run(job):
-            if isinstance(step, ToolCallStep):
-                self._answers.append(step)
-            yield step

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import random
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -16,14 +15,21 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents.job import Job, ToolCallStep
+from parachuted.agents.job import Job
 from parachuted.events import Event
-from parachuted.testing import Block, ScriptedBackend, say, use
+from parachuted.testing import Block, say, use
 from tests.api.calls import call, get, post
 from tests.api.routes.test_modules import install
 from tests.stories.boxed import KEY, SandboxedDaemon, boxed
-from tests.stories.daemon_rig import DaemonRig, Live
-from tests.stories.hostile_calls import FORGED, MARK, OWN, Hostile, our_calls
+from tests.stories.daemon_rig import DaemonRig, Live, seeded
+from tests.stories.hostile_calls import (
+    FORGED,
+    MARK,
+    OWN,
+    Hostile,
+    RecordingBackend,
+    our_calls,
+)
 from tests.stories.hostile_shell import deadly, native_calls
 from tests.stories.hostile_world import (
     differences,
@@ -70,11 +76,6 @@ class RefusalCounts:
         )
 
 
-def seeded() -> tuple[int, random.Random]:
-    seed = random.randrange(1 << 32)  # noqa: S311  a seed to be told
-    return seed, random.Random(seed)  # noqa: S311
-
-
 @contextlib.asynccontextmanager
 async def watched(daemon_rig: DaemonRig) -> AsyncIterator[list[float]]:
     """A person who denies all that is asked, and looks at the daemon all the while; how long each
@@ -105,20 +106,6 @@ async def watched(daemon_rig: DaemonRig) -> AsyncIterator[list[float]]:
             looking.cancel()
 
 
-class Recording(ScriptedBackend):
-    """Keeps the answers."""
-
-    def __init__(self, script: object) -> None:
-        super().__init__(script)  # type: ignore[arg-type]
-        self.answers: list[ToolCallStep] = []
-
-    async def run(self, job: Job):
-        async for step in super().run(job):
-            if isinstance(step, ToolCallStep):
-                self.answers.append(step)
-            yield step
-
-
 @pytest.mark.timeout(900)
 async def test_thousands_of_calls_of_our_tools_have_no_effect_outside_the_grant(
     live: Live, home: Path, vault: Path, tmp_path: Path, torture
@@ -130,7 +117,7 @@ async def test_thousands_of_calls_of_our_tools_have_no_effect_outside_the_grant(
     async def script(_job: Job) -> list[Block]:
         return [call.block for call in calls]
 
-    backend = Recording(script)
+    backend = RecordingBackend(script)
     async with (
         live(backend, agent__max_turns=1_000, agent__timeout_s=3_000) as daemon_rig,
         watched(daemon_rig) as looks,
@@ -187,7 +174,7 @@ async def test_thousands_of_calls_of_our_tools_have_no_effect_outside_the_grant(
 
 
 @pytest.mark.timeout(900)
-async def test_hundreds_of_calls_of_the_clis_own_tools_in_a_container_have_no_effect_outside_the_grant(  # noqa: E501
+async def test_calls_of_the_clis_tools_in_a_container_have_no_effect_outside_the_grant(
     engine: Mapping[str, str], home: Path, vault: Path, tmp_path: Path, torture
 ):
     seed, rng = seeded()

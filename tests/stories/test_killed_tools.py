@@ -7,10 +7,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import random
-import sys
+import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,15 +17,14 @@ import aiohttp
 import pytest
 
 from parachuted.agents.sandbox import Sandboxes
-from parachuted.processes.presence import running_daemon
 from parachuted.testing import Block, ScriptedMessages, ToolUse, say, use
 from tests.api.calls import call, get, post
 from tests.api.routes.test_modules import install
+from tests.stories.apart import DaemonProcess, apart
 from tests.stories.boxed import SandboxedDaemon, boxed, native
-from tests.stories.daemon_rig import DaemonRig, save
+from tests.stories.daemon_rig import save, seeded
 from tests.stories.hostile_world import MANIFEST, MODULE, docker, its_boxes
 
-ROOT = Path(__file__).resolve().parents[2]
 NOTES = 8
 MOVES = ("here.md", "there.md")
 RUN = "/api/agents/keeper/shell/run"
@@ -183,8 +181,7 @@ async def test_a_run_ended_at_any_moment_of_a_tool_leaves_every_file_old_or_new(
     engine: Mapping[str, str], home: Path, vault: Path, tmp_path: Path, torture
 ):
     fill(tmp_path)
-    seed = random.randrange(1 << 32)  # noqa: S311  a seed to be told
-    rng = random.Random(seed)  # noqa: S311
+    seed, rng = seeded()
     last = 0
     async with boxed(
         engine, home, vault, agent__max_turns=100, agent__timeout_s=60, budget__runs_per_hour=1_000
@@ -218,58 +215,21 @@ async def test_a_run_ended_at_any_moment_of_a_tool_leaves_every_file_old_or_new(
         assert is_written(vault)
 
 
-@contextlib.asynccontextmanager
-async def program(
-    home: Path, vault: Path, engine: Mapping[str, str], url: str
-) -> AsyncIterator[tuple[asyncio.subprocess.Process, DaemonRig]]:
-    """A daemon in a process of its own, which is killed when it is left."""
-    env = {
-        **os.environ,
+def program(home: Path, vault: Path, engine: Mapping[str, str], url: str):
+    """A daemon in a process of its own."""
+    environ = {
         **engine,
-        "PARACHUTE_HOME": str(home),
         "PARACHUTE_AGENT_BACKEND": "claude",
         "PARACHUTE_AGENT_BASE_URL": url,
         "ANTHROPIC_API_KEY": "sk-ant-api03-x",
         "PARACHUTE_BUDGET_RUNS_PER_HOUR": "1000",
         "PARACHUTE_AGENT_MAX_TURNS": "100",
     }
-    words = [
-        sys.executable,
-        "-m",
-        "parachuted",
-        "start",
-        "--foreground",
-        "--vault",
-        str(vault),
-        "--port",
-        "0",
-    ]
-    with (home.parent / "daemon.log").open("ab") as log:
-        process = await asyncio.create_subprocess_exec(
-            *words, cwd=ROOT, env=env, stdout=log, stderr=log
-        )
-    try:
-        deadline = time.monotonic() + 120
-        while (record := running_daemon(str(home))) is None or record["pid"] != process.pid:
-            assert process.returncode is None, (home.parent / "daemon.log").read_text()[-2000:]
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.02)
-        yield process, DaemonOfCalls(f"http://127.0.0.1:{record['port']}")  # type: ignore[misc]
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-
-
-@dataclass
-class DaemonOfCalls:
-    """As much of a life as calls need."""
-
-    url: str
+    return apart(vault, home, **environ)
 
 
 @pytest.mark.timeout(900)
-async def test_a_daemon_killed_at_any_moment_of_a_tool_leaves_every_file_old_or_new_and_the_next_one_no_container(  # noqa: E501
+async def test_a_daemon_killed_in_a_tool_leaves_files_whole_and_the_next_no_container(
     engine: Mapping[str, str],
     sandboxes: Sandboxes,
     home: Path,
@@ -278,8 +238,7 @@ async def test_a_daemon_killed_at_any_moment_of_a_tool_leaves_every_file_old_or_
     torture,
 ):
     fill(tmp_path)
-    seed = random.randrange(1 << 32)  # noqa: S311  a seed to be told
-    rng = random.Random(seed)  # noqa: S311
+    seed, rng = seeded()
     last = 0
     assert (await sandboxes.status()).image is not None
     async with ScriptedMessages() as api:
@@ -287,47 +246,41 @@ async def test_a_daemon_killed_at_any_moment_of_a_tool_leaves_every_file_old_or_
             api.add(*turns(last + 1, 60))
             first = len(api.asked)
             async with (
-                program(home, vault, engine, api.url) as (process, daemon_rig),
+                program(home, vault, engine, api.url) as daemon_rig,
                 asyncio.TaskGroup() as group,
             ):
                 if not number:
-                    await install(daemon_rig, tmp_path / "keeper")  # type: ignore[arg-type]
+                    await install(daemon_rig, tmp_path / "keeper")
                 asked = group.create_task(_asked(daemon_rig))
-                deadline = time.monotonic() + 120
-                while len(api.asked) < first + 2:
-                    assert not asked.done(), asked.result()
-                    assert time.monotonic() < deadline, (
-                        number,
-                        len(api.asked) - first,
-                        (home.parent / "daemon.log").read_text()[-3000:],
-                    )
-                    await asyncio.sleep(0.01)
+                await daemon_rig.until(
+                    lambda seen=first, task=asked: task.done() or len(api.asked) >= seen + 2
+                )
+                assert not asked.done(), asked.result()
                 left = await asyncio.to_thread(its_boxes, engine, home)
                 await asyncio.sleep(rng.uniform(0, 0.8))
-                process.kill()
-                await process.wait()
-                last += len(api.asked) - first
-                api._turns.clear()
+                os.kill(daemon_rig.pid, signal.SIGKILL)
+            last += len(api.asked) - first
+            api._turns.clear()
 
             assert left
             assert torn(vault, last, was_killed=True) == [], f"seed {seed}, at {number}"
-            async with program(home, vault, engine, api.url) as (_process, daemon_rig):
+            async with program(home, vault, engine, api.url) as daemon_rig:
                 deadline = time.monotonic() + 20
                 while set(left) & set(
                     await asyncio.to_thread(lambda: docker(engine, "ps", "-q").split())
                 ):
-                    assert time.monotonic() < deadline, (
-                        "the container of a daemon that was killed goes on"
-                    )
+                    assert time.monotonic() < deadline, "a killed daemon's container goes on"
                     await asyncio.sleep(0.1)
                 assert (await call(daemon_rig, "GET", "/api/health"))[0] == 200
             assert torn(vault, last) == [], f"seed {seed}, after {number}"
     assert is_written(vault)
 
 
-async def _asked(daemon_rig: object) -> object:
+async def _asked(daemon_rig: DaemonProcess) -> object:
     with contextlib.suppress(aiohttp.ClientError):
-        while (await call(daemon_rig, "GET", "/api/agents/keeper/shell"))[0] != 200:  # type: ignore[arg-type]  # the module is not started yet
+        while (await call(daemon_rig, "GET", "/api/agents/keeper/shell"))[
+            0
+        ] != 200:  # the module is not started yet
             await asyncio.sleep(0.05)
-        return await call(daemon_rig, "POST", RUN, json={"prompt": "Write."})  # type: ignore[arg-type]
+        return await call(daemon_rig, "POST", RUN, json={"prompt": "Write."})
     return None

@@ -5,7 +5,6 @@ would have.
 from __future__ import annotations
 
 import asyncio
-import random
 import re
 import shutil
 import subprocess
@@ -13,7 +12,7 @@ import subprocess
 import pytest
 
 from tests.stories.apart import started
-from tests.stories.daemon_rig import note, save
+from tests.stories.daemon_rig import note, save, seeded
 from tests.stories.restart_rig import RestartRig, restart_rig
 
 QUICK = {"PARACHUTE_BUBBLE_QUIET_S": "0.02"}
@@ -56,8 +55,7 @@ def test_a_cascade_cut_short_at_any_step_ends_as_if_nothing_had_been(place: Rest
         "d/AGENTS.md",
         "e/AGENTS.md",
     ]
-    seed = random.randrange(1 << 32)  # noqa: S311  a seed to be told
-    rng = random.Random(seed)  # noqa: S311
+    seed, rng = seeded()
     chosen = range(1, steps + 1) if torture else sorted(rng.sample(range(1, steps + 1), 6))
     for step in chosen:
         put_back(place)
@@ -99,8 +97,7 @@ async def test_a_daemon_killed_at_random_moments_ends_as_if_nothing_had_been(
     put_back(place)
     place.live()
     expected, runs = timeless(place.files()), place.runs()
-    seed = random.randrange(1 << 32)  # noqa: S311  a seed to be told
-    rng = random.Random(seed)  # noqa: S311
+    seed, rng = seeded()
     for turn in range(100 if torture else 2):
         put_back(place)
         for _ in range(rng.randint(1, 3)):

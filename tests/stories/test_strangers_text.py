@@ -578,7 +578,7 @@ async def steps(
 
 
 @pytest.mark.timeout(900)
-async def test_a_strangers_text_ends_in_no_place_that_it_may_not_by_any_way_in_and_any_way_out(
+async def test_a_strangers_text_ends_where_it_may_by_any_way_in_and_any_way_out(
     live: Live, vault: Path, tmp_path: Path, torture
 ):
     backend, pairs = ObedientBackend(), chosen(is_all=torture)
@@ -677,28 +677,28 @@ async def test_a_person_trusts_what_they_have_read_and_it_is_theirs_from_then_on
             assert mark_of(number) in running.read(f"Work/out/{number}.md")
 
 
-@pytest.mark.parametrize(
-    ("source", "ends"), [("Inbox/1.md", False), ("Work/own.md", True), ("/etc/hostname", False)]
-)
 async def test_what_a_hook_says_is_from_a_strangers_note_is_the_strangers(
-    live: Live, vault: Path, home: Path, tmp_path: Path, source, ends
+    live: Live, vault: Path, home: Path, tmp_path: Path
 ):
     """A hook quotes a note to an agent, and says which."""
     backend = ObedientBackend()
     save(vault / "Work/own.md", "# Own\n")
     save(vault / "Inbox/1.md", text_of(1))
-    answer = {
-        "hookEventName": "UserPromptSubmit",
-        "additionalContext": text_of(1),
-        "sources": [source],
-    }
+    sources = {"Inbox/1.md": False, "Work/own.md": True, "/etc/hostname": False}
+    answers = {}
+    for number, source in enumerate(sources, 1):
+        said = {"hookEventName": "UserPromptSubmit", "additionalContext": text_of(number)}
+        said["sources"] = [source]
+        answers[f"play {number}."] = json.dumps({"hookSpecificOutput": said})
+        backend.plays[number] = TaintScenario(mark=mark_of(number), acts=[outside(number)])
     save(
         home / "hooks/on-prompt-before.py",
-        f"print({json.dumps({'hookSpecificOutput': answer})!r})\n",
+        f"import sys\nasked = sys.stdin.read()\nfor name, answer in {answers!r}.items():\n"
+        "    if name in asked:\n        print(answer)\n",
     )
-    backend.plays[1] = TaintScenario(mark=mark_of(1), acts=[outside(1)])
     async with scene(live, vault, backend, modules=tmp_path / "modules") as running:
         await running.daemon_rig.settled()
-        await running.play(1)
-        assert backend.plays[1].has_seen
-        assert (vault / "Work/out/1.md").exists() is ends
+        for number, (source, ends) in enumerate(sources.items(), 1):
+            await running.play(number)
+            assert backend.plays[number].has_seen, source
+            assert (vault / f"Work/out/{number}.md").exists() is ends, source
