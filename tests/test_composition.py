@@ -49,7 +49,7 @@ assert urllib.request.urlopen(asked, timeout=20).read() == b"# First\\n"
 MARKDOWN = {"Content-Type": "text/markdown"}
 
 
-async def test_a_dropped_script_hears_of_a_saved_note_with_its_cause_and_its_diff(
+async def test_a_dropped_script_hears_of_a_saved_note_with_cause_and_diff(
     live: Live, home: Path, vault: Path
 ):
     save(vault / "AGENTS.md", note("Everything", watch=["*.md"]))
@@ -101,7 +101,7 @@ async def test_a_hook_that_objects_stops_a_write_wherever_it_comes_from(
         )
 
 
-async def test_many_writes_at_once_wait_for_a_hook_that_reads_through_the_api_itself(
+async def test_many_writes_at_once_wait_for_a_hook_that_reads_by_the_api(
     live: Live, home: Path, vault: Path
 ):
     save(vault / "first.md", "# First\n")
@@ -115,7 +115,7 @@ async def test_many_writes_at_once_wait_for_a_hook_that_reads_through_the_api_it
         assert await get(daemon_rig, "/api/hooks/errors") == {"errors": []}
 
 
-async def test_a_hook_may_keep_a_module_from_being_loaded_and_a_watcher_from_being_woken(
+async def test_a_hook_may_stop_the_load_of_a_module_and_a_watchers_run(
     live: Live, home: Path, vault: Path
 ):
     script(home, "on-module-load-before.sh", "#!/bin/sh\necho 'not this one' >&2\nexit 2\n")

@@ -82,9 +82,7 @@ def test_every_shipped_script_is_described_and_can_be_run():
     assert all(os.access(shipped / name, os.X_OK) for name in reported)
 
 
-def test_every_key_of_the_settings_is_known_and_each_block_of_them_has_no_mistake(
-    user: Path, vault: Path
-):
+def test_every_key_of_the_settings_is_known_and_no_block_has_a_mistake(user: Path, vault: Path):
     home = user / ".parachute"
     for text in blocks("yaml"):
         (home / "hooks.yaml").write_text(text)

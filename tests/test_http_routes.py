@@ -9,7 +9,7 @@ import aiohttp
 from tests.stories.daemon_rig import Live
 
 
-async def test_an_app_finds_the_supervisor_on_a_port_of_its_own_and_nothing_else_there(live: Live):
+async def test_an_app_finds_the_supervisor_alone_on_a_port_of_its_own(live: Live):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         async with live(api__supervisor_port=port) as daemon_rig:

@@ -68,7 +68,7 @@ def test_a_home_that_is_in_the_vault_by_other_letters_has_no_hooks(disk):
 
 
 @pytest.mark.parametrize("disk", ["ext4", "exfat", "macos", "windows"], indirect=True)
-def test_whether_one_folder_is_in_another_is_a_question_of_the_disk_and_not_of_letters(disk):
+def test_whether_a_folder_is_in_another_is_a_question_of_the_disk(disk):
     for folder in ("/users/me/Notes/Brain", "/users/me/Notes2"):
         Path(folder).mkdir(parents=True)
     vault = Path("/users/me/Notes")
@@ -92,7 +92,7 @@ def test_an_agent_is_given_no_home_and_no_vault_by_other_letters(disk, asked):
     assert found.left_out[0][1] != "it is not there" or (disk == "ext4" and asked != "/users")
 
 
-def test_what_is_a_context_file_is_decided_by_the_name_that_stands_in_the_folder(disk):
+def test_a_context_file_has_the_name_that_stands_in_the_folder(disk):
     for name in ("A/AGENTS.md", "B/Agents.md", "C/claude.md", "D/CLAUDE.md"):
         write(Path("/notes", name), "x\n")
     index, _ = walked(Path("/notes"))
@@ -101,7 +101,7 @@ def test_what_is_a_context_file_is_decided_by_the_name_that_stands_in_the_folder
     assert (index.context_file("A"), index.context_file("B")) == ("A/AGENTS.md", None)
 
 
-def test_folders_of_programs_are_ignored_however_they_are_written_and_rules_hold_as_they_are_written(  # noqa: E501
+def test_folders_of_programs_are_ignored_however_they_are_written(
     disk,
 ):
     for name in (
@@ -119,7 +119,7 @@ def test_folders_of_programs_are_ignored_however_they_are_written_and_rules_hold
     assert set(index.folders("")) == set()
 
 
-def test_a_module_whose_files_differ_by_case_alone_is_refused_before_disk_makes_one_of_them(disk):
+def test_a_module_whose_files_differ_by_case_alone_is_refused(disk):
     write(Path("/notes/Modules/quotes/manifest.yaml"), "name: quotes\n")
     write(Path("/notes/Modules/quotes/Manifest.YAML"), "name: other\n")
     module = Path("/notes/Modules/quotes")
@@ -170,7 +170,7 @@ def test_a_setting_is_changed_by_line_on_every_disk(disk):
 
 
 @pytest.mark.parametrize("disk", ["ext4", "exfat", "macos", "windows"], indirect=True)
-def test_a_vault_that_holds_the_home_by_other_letters_is_refused_where_the_disk_takes_them_for_one(
+def test_a_vault_that_holds_the_home_by_other_letters_is_refused(
     disk,
 ):
     home = Path("/users/me/Notes/.parachute")

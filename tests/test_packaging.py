@@ -216,7 +216,7 @@ def test_without_the_agent_sdk_the_offline_agent_still_works(tmp_path: Path):
     assert "Taken back: 1 run; changed AGENTS.md." in without_agent_sdk("demo", cwd=tmp_path)
 
 
-def test_without_the_agent_sdk_a_login_alone_leads_to_the_offline_agent_and_says_what_to_install(
+def test_without_the_agent_sdk_a_login_is_told_what_to_install(
     tmp_path: Path,
 ):
     said = without_agent_sdk("auth", "status", cwd=tmp_path, ANTHROPIC_API_KEY="sk-ant-none")

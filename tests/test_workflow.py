@@ -171,7 +171,7 @@ def real_python(version: str) -> str:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the gate looks at /proc")
 @pytest.mark.parametrize(("name", "values"), ENTRIES)
-def test_the_steps_of_a_job_run_in_order_in_a_clean_clone_with_its_python_and_no_other(
+def test_the_steps_of_a_job_run_in_order_with_its_python_and_no_other(
     name: str, values: dict[str, str], tmp_path: Path, torture
 ):
     """Python and what it installs are stand-ins, which record how they are called; in torture they

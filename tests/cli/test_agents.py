@@ -104,7 +104,7 @@ async def test_stop_agents_ends_all_and_says_which(live: Live, command_line: Com
         assert agents.worker.paused
 
 
-async def test_who_waits_for_an_agent_learns_what_it_asks_for_and_why_it_was_refused(
+async def test_who_waits_for_an_agent_learns_what_it_asks_for(
     live: Live, command_line: CommandLine
 ):
     shown = asyncio.Event()

@@ -187,7 +187,7 @@ def test_an_undone_migration_says_what_stayed_and_why_advises_nothing_more(
     assert old.read_text("utf-8") == "# Attic\n"
 
 
-def test_the_doctor_names_each_note_with_its_reason_and_each_problem_with_what_to_do(
+def test_the_doctor_names_each_note_with_its_reason_and_what_to_do(
     command_line: CommandLine,
 ):
     (command_line.vault / "broken.md").write_bytes(b"---\na: [1\n---\n# Broken\n")

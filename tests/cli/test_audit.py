@@ -47,7 +47,7 @@ def test_what_comes_is_shown_as_it_comes(running: CommandLine):
         assert following.wait(TIMEOUT_S) == 130
 
 
-def test_a_kill_is_no_harm_and_without_a_daemon_what_was_done_to_the_files_is_found(
+def test_a_kill_is_no_harm_and_what_was_done_to_the_files_is_found(
     command_line: CommandLine,
 ):
     command_line.start()

@@ -111,7 +111,7 @@ def test_a_backup_of_a_daemon_at_work_brings_all_of_it_back(
     assert "changed AGENTS.md" in command_line.does("undo", run, "--yes")
 
 
-def test_a_file_that_is_rewritten_within_one_tick_of_its_time_stamp_is_backed_up_as_it_is_then(
+def test_a_file_that_is_rewritten_within_a_tick_is_backed_up_as_it_is(
     command_line: CommandLine, tmp_path: Path, monkeypatch
 ):
     note, at = command_line.vault / "a.md", time.time() + 3600
@@ -236,7 +236,7 @@ def test_an_archive_that_leads_out_of_its_folders_restores_nothing(
     ],
     ids=["a folder that became a link", "a link that became a folder", "a file that became one"],
 )
-def test_what_changed_its_kind_during_the_backup_is_restored_as_it_was_last(
+def test_what_changed_its_kind_meanwhile_is_restored_as_it_was_last(
     command_line: CommandLine, tmp_path: Path, entries: list[tuple[str, bytes, str]]
 ):
     members = [name for name in dict.fromkeys(entry[0] for entry in entries) if "old" not in name]

@@ -109,7 +109,7 @@ def test_a_second_daemon_is_refused_and_the_first_goes_on(command_line: CommandL
     assert command_line.json("status")["pid"] == pid
 
 
-def test_what_keeps_a_daemon_from_starting_is_said_and_leaves_nothing_running(
+def test_what_keeps_a_daemon_from_starting_is_said_and_nothing_runs(
     command_line: CommandLine, busy, tmp_path
 ):
     home, words = command_line.home, ["start", "--vault", str(command_line.vault), "--port"]
@@ -155,9 +155,7 @@ def test_a_vault_that_is_away_is_not_made_and_what_to_do_is_said(
     assert not away.parent.exists()
 
 
-def test_make_run_makes_the_default_vault_once_and_not_again_when_it_was_moved(
-    command_line: CommandLine, tmp_path
-):
+def test_make_run_makes_the_default_vault_once_and_not_again(command_line: CommandLine, tmp_path):
     makefile = (Path(__file__).resolve().parents[2] / "Makefile").read_text()
     assert "set -- start --foreground --make-default;" in makefile
     words, default = ["start", "--foreground", "--make-default", "--port", "0"], "Parachute"
@@ -204,7 +202,7 @@ def test_a_killed_daemon_leaves_no_lock_and_no_record_that_counts(command_line: 
     assert command_line.json("status")["status"] == "ok"
 
 
-def test_the_log_has_a_json_object_a_line_and_is_followed_until_interrupted(
+def test_the_log_has_json_lines_and_is_followed_until_interrupted(
     command_line: CommandLine,
 ):
     assert "no log yet" in command_line.fails(1, "logs")

@@ -34,7 +34,7 @@ def test_nothing_starts_on_a_full_disk_and_each_command_says_what_to_do(
     assert "No space left on device" in there.fails(1, "config", "set", "port", "4444")
 
 
-def test_a_disk_that_fills_up_while_the_daemon_runs_is_reported_without_a_traceback(
+def test_a_disk_that_fills_up_meanwhile_is_reported_with_no_traceback(
     command_line: CommandLine, small_disk: Path
 ):
     there = replace(command_line, home=small_disk / "home")

@@ -79,7 +79,7 @@ def test_quiet_it_says_nothing_and_a_save_right_after_a_start_is_noticed(
     end(process)
 
 
-def test_no_control_character_reaches_the_terminal_and_a_lost_module_is_named(
+def test_no_control_character_reaches_the_terminal_and_problems_are_named(
     command_line: CommandLine,
 ):
     registry = command_line.home / "modules.yaml"

@@ -81,7 +81,7 @@ def test_what_makes_no_sense_makes_no_key(command_line: CommandLine, words, why)
     assert not (command_line.home / "keys.yaml").exists()
 
 
-def test_a_file_that_is_not_to_be_trusted_is_left_alone_and_what_is_odd_in_it_reported(
+def test_a_file_that_is_not_to_be_trusted_is_left_alone_and_named(
     command_line: CommandLine,
 ):
     command_line.does("keys", "create", "x")

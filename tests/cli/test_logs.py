@@ -37,7 +37,7 @@ def test_nothing_in_a_record_ends_its_line_or_steers_a_terminal(text):
     assert not {"\x1b", "\0", "\r", "\u2028", "\udcff"} & set(line + plain)
 
 
-def test_a_line_for_people_is_the_sentence_with_the_fields_and_a_traceback_below():
+def test_a_line_for_people_is_the_sentence_with_fields_and_traceback():
     plain, full = PlainLines(), record("it is full", path="a.md")
     assert plain.format(full) == "warning: it is full path='a.md'"
     assert plain.format(record("it is full")) == "warning: it is full"

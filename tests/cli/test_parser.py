@@ -70,7 +70,7 @@ def test_every_command_is_found_and_a_group_lists_its_commands(words, capsys):
     assert (ended.value.code, capsys.readouterr()) == (2, ("", ALL[words].format_help()))
 
 
-def test_a_command_is_declared_by_the_file_that_its_name_leads_to_and_no_other_is_imported():
+def test_a_command_is_declared_by_its_file_and_no_other_is_imported():
     code = "import sys; from parachuted.cli.parser import parse; parse(sys.argv[1:]); "
     code += "print(*(name for name in sys.modules if name == 'parachuted.cli.audit'))"
     done = subprocess.run(

@@ -32,7 +32,7 @@ def test_auth_status_tells_of_the_running_daemon_and_not_of_this_terminal(
     assert "SECRET" not in said + command_line.does("auth", "status", "--json")
 
 
-def test_doctor_and_status_tell_where_the_daemon_is_not_what_the_settings_say(
+def test_doctor_and_status_tell_where_the_daemon_differs_from_settings(
     running: CommandLine, monkeypatch, capsys
 ):
     said = running.does("doctor", PARACHUTE_VAULT="/srv/notes")

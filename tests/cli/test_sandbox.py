@@ -39,9 +39,7 @@ def test_the_image_is_made_offline_and_the_doctor_finds_all_well(command_line, e
     assert "Agents with a shell can run here." in command_line.does("sandbox", "doctor", **engine)
 
 
-def test_where_the_daemon_that_runs_sees_no_engine_the_doctor_tells_that_too(
-    command_line, engine, tmp_path
-):
+def test_the_doctor_tells_where_the_daemon_that_runs_sees_no_engine(command_line, engine, tmp_path):
     command_line.does("sandbox", "build", "--offline", **engine)
     command_line.start(
         DOCKER_HOST=f"unix://{tmp_path}/none",

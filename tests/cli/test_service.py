@@ -199,7 +199,7 @@ def test_a_service_that_cannot_be_stopped_keeps_its_file(
     assert systemd.file.exists()
 
 
-def test_uninstall_where_nothing_answers_removes_the_file_and_the_link_to_it(
+def test_uninstall_where_nothing_answers_removes_the_file_and_its_link(
     systemd: Supervisor, wanted: ServiceTarget, commands: Commands
 ):
     commands()

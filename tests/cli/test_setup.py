@@ -71,7 +71,7 @@ def test_init_with_modules_shows_each_and_installs_them(run, home, tmp_path, wor
     assert approved == {"brain": "verified", "daily": "verified"}
 
 
-def test_a_first_vault_is_made_with_the_official_modules_where_a_person_agrees(
+def test_a_first_vault_has_the_official_modules_where_a_person_agrees(
     run, home, tmp_path, monkeypatch, capsys
 ):
     asked: list[str] = []
@@ -86,7 +86,7 @@ def test_a_first_vault_is_made_with_the_official_modules_where_a_person_agrees(
     assert ModuleRegistry(home).load().keys() == {"brain", "chat", "daily"}
 
 
-def test_init_with_modules_asks_before_they_may_run_and_names_those_there_are(run, tmp_path):
+def test_init_with_modules_asks_first_and_names_those_there_are(run, tmp_path):
     code, said, _ = run("init", str(tmp_path / "Notes"), "--with", "daily")
     first = said.index("Nothing is approved without a terminal or --yes")
     assert first < said.index("Approve daily and let it run?")

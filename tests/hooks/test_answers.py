@@ -105,21 +105,18 @@ def test_what_could_not_answer_stops_the_act_only_where_it_is_to(name: str):
         assert read_answer(never, broken, fails_closed=True).blocks is None
 
 
-@pytest.mark.parametrize("event", sorted(BLOCKING))
+@pytest.mark.parametrize("event", [*sorted(BLOCKING), "file.modified"])
 @pytest.mark.parametrize("setting", [None, False, True])
-def test_what_never_ran_objects_to_all_but_an_end_whatever_the_settings_say(
+def test_what_never_ran_objects_to_all_but_an_end_and_what_has_happened(
     event: str,
     setting: bool | None,  # noqa: FBT001
 ):
     answer = read_answer(hook(event, blocks_on_failure=setting), not_started("it has changed"))
 
     assert answer.failure == "guard.sh did not do its work: it has changed"
-    assert answer.blocks == (None if event == "stop.before" else answer.failure)
-
-
-def test_what_never_ran_stops_nothing_that_has_happened_or_that_nothing_waits_for():
-    assert read_answer(hook("file.modified"), not_started("x")).blocks is None
-    assert read_answer(hook(is_async=True), not_started("x")).blocks is None
+    is_open = event in {"stop.before", "file.modified"}
+    assert answer.blocks == (None if is_open else answer.failure)
+    assert read_answer(hook(event, is_async=True), not_started("x")).blocks is None
 
 
 # what is printed
@@ -247,7 +244,7 @@ def test_an_objection_after_a_tools_call_reaches_the_model():
     assert (decision.allowed, decision.context) == (True, ("x", "lint"))
 
 
-def test_what_all_add_comes_in_their_order_and_the_last_changed_input_counts():
+def test_what_all_add_comes_in_order_and_the_last_changed_input_counts():
     answers = [
         HookAnswer(hook="a", context=("1",), sources=("a.md",), updated_input={"x": 1}),
         HookAnswer(hook="b", context=("2",), sources=("b.md",), updated_input={"x": 2}),
@@ -271,7 +268,7 @@ def test_continue_false_stops_the_act_and_all_after_it(event: str):
     )
 
 
-def test_continue_false_at_a_turns_end_is_a_yes_to_the_end_whatever_others_say():
+def test_continue_false_at_a_turns_end_is_a_yes_to_the_end():
     answers = [HookAnswer(hook="a", blocks="go on"), HookAnswer(hook="b", stop_reason="enough")]
     decision = combine("stop.before", answers)
 

@@ -49,9 +49,7 @@ def test_what_has_changed_does_not_run_until_it_is_approved(approvals, script):
     assert approvals.refusal_of([script]) is None
 
 
-def test_a_script_that_is_seen_before_its_first_line_is_written_is_approved_as_it_is_then(
-    approvals, home
-):
+def test_a_script_that_is_seen_empty_is_approved_as_it_is_written(approvals, home):
     script = home / "on-session-start.sh"
     script.touch()
     assert approvals.refusal_of([script]) is None
@@ -111,9 +109,7 @@ def test_a_script_that_went_and_came_back_changed_is_seen(approvals, script):
     assert "has changed" in approvals.refusal_of([script])
 
 
-def test_a_file_that_is_not_there_and_never_was_may_be_no_script_and_is_pinned_once_it_is(
-    approvals, tmp_path
-):
+def test_a_file_that_never_was_there_is_pinned_once_it_is(approvals, tmp_path):
     later = tmp_path / "later.sh"
     assert approvals.refusal_of([later]) is None
 

@@ -246,7 +246,7 @@ async def test_a_module_s_event_is_reported_as_the_module_s(listener_rig: EventL
     assert (heard.module, dict(heard.data)) == ("weather", {"mm": 3})
 
 
-async def test_when_too_much_waits_the_oldest_goes_and_that_is_said_until_it_is_over(
+async def test_when_too_much_waits_the_oldest_goes_and_that_is_said(
     listener_rig: EventListenerRig,
 ):
     for number in range(1500):  # the loop is not given a turn in between

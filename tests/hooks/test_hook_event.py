@@ -55,7 +55,7 @@ def test_an_event_of_claude_codes_has_its_common_fields(event: str, claude: str,
     )
 
 
-def test_a_script_of_claude_codes_finds_the_common_fields_also_where_nothing_is_known():
+def test_the_common_fields_are_there_also_where_nothing_is_known():
     reported = document(hook_event("tool.before"))
 
     assert (reported["session_id"], reported["transcript_path"], reported["cwd"]) == (
@@ -76,7 +76,7 @@ def test_an_event_of_ours_has_no_session_unless_there_is_one():
     )
 
 
-def test_the_agent_is_named_in_data_alone_since_claude_code_names_none_but_subagents():
+def test_the_agent_is_named_in_data_alone():
     reported = document(hook_event("tool.before", {"agent_id": "r1", "agent_type": "curator"}))
 
     assert not {"agent_id", "agent_type"} & reported.keys()

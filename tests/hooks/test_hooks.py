@@ -285,7 +285,7 @@ async def test_a_broken_guard_lets_it_pass_and_is_reported_until_it_works_again(
         assert stand.reports[f"hooks:{script.name}"] is None
 
 
-async def test_a_broken_guard_stops_it_where_it_is_to_block_on_failure_or_all_are_to_fail_closed(
+async def test_a_broken_guard_stops_it_where_it_or_all_are_to_fail_closed(
     opened: HooksOpener,
 ):
     opened.settings(
@@ -457,7 +457,7 @@ async def test_on_the_loops_own_thread_it_would_wait_for_ever_so_it_is_refused(o
             )
 
 
-async def test_a_thread_that_asks_while_the_daemon_stops_is_refused_and_not_left_waiting(
+async def test_a_thread_that_asks_while_the_daemon_stops_is_refused(
     opened: HooksOpener,
 ):
     opened.commands(write_before=f"touch {opened.out}/out; sleep 60")

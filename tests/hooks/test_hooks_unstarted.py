@@ -114,9 +114,7 @@ async def test_no_act_goes_on_without_its_guard_whatever_the_settings_say(
     assert "there is no /nowhere/guard" in decision.reason
 
 
-async def test_an_agent_may_end_and_a_fact_is_reported_though_their_hooks_do_not_start(
-    opened: HooksOpener, home: Path
-):
+async def test_an_agent_may_end_though_its_hooks_do_not_start(opened: HooksOpener, home: Path):
     for event in ("stop.before", "file.modified"):
         put_guard(home, event, "#!/nowhere/interpreter\n")
     async with opened() as stand:
@@ -125,7 +123,7 @@ async def test_an_agent_may_end_and_a_fact_is_reported_though_their_hooks_do_not
 
 
 @pytest.mark.parametrize("why", UNREADABLE)
-async def test_a_write_is_refused_while_its_guard_cannot_be_read_from_the_settings(
+async def test_a_write_is_refused_while_its_guard_cannot_be_read(
     why: str, opened: HooksOpener, home: Path
 ):
     put_settings(home, *UNREADABLE[why])
@@ -145,7 +143,7 @@ async def test_a_mistake_that_guards_nothing_stops_nothing(
         assert (await stand.ask("write.before", {"path": "a"})).allowed
 
 
-async def test_no_act_goes_on_while_the_settings_cannot_be_read_and_an_agent_may_end(
+async def test_no_act_goes_on_while_the_settings_cannot_be_read_but_an_end(
     opened: HooksOpener, home: Path
 ):
     put_settings(home, "hooks: [")
@@ -159,7 +157,7 @@ async def test_no_act_goes_on_while_the_settings_cannot_be_read_and_an_agent_may
         assert (await stand.ask("write.before", {"path": "a"})).allowed
 
 
-async def test_the_scripts_of_a_folder_that_others_may_change_guard_as_before_and_other_acts_go_on(
+async def test_scripts_that_others_may_change_guard_and_other_acts_go_on(
     opened: HooksOpener, home: Path
 ):
     script = put_guard(home, "write.before")

@@ -118,7 +118,7 @@ def test_a_folder_or_script_that_others_may_change_is_refused(home: Path):
         (b"- x\n", "it should hold `hooks:`"),
     ],
 )
-def test_settings_that_cannot_be_read_are_one_problem_and_scripts_still_run(
+def test_settings_that_cannot_be_read_are_a_problem_and_scripts_run(
     home: Path, data: bytes, words: str
 ):
     (home / "hooks.yaml").write_bytes(data)

@@ -33,7 +33,7 @@ def saying(**said: object) -> Garden:
     return Garden(says=HookAnswer(hook="module:garden:prompt.before", **said))  # type: ignore[arg-type]
 
 
-async def test_a_module_is_asked_after_the_persons_hooks_and_not_once_one_objects(
+async def test_a_module_is_asked_after_the_persons_hooks_if_none_objects(
     opened: HooksOpener,
 ):
     opened.commands(prompt_before="grep -q secret && { echo no >&2; exit 2; }; echo from the hook")
@@ -64,7 +64,7 @@ async def test_a_module_that_left_is_not_asked_and_leaves_no_problem(opened: Hoo
 
 
 @pytest.mark.parametrize(("event", "goes_on"), [("prompt.before", False), ("stop.before", True)])
-async def test_where_hooks_fail_closed_a_modules_do_too_but_an_agent_may_always_end(
+async def test_where_hooks_fail_closed_a_modules_do_too_but_for_an_end(
     opened: HooksOpener, event, goes_on
 ):
     garden = saying(failure="it broke")

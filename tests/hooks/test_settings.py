@@ -203,7 +203,7 @@ nonsense: 1
 """
 
 
-def test_all_mistakes_are_reported_at_once_each_with_its_line_and_the_other_hooks_work():
+def test_all_mistakes_are_reported_at_once_and_the_other_hooks_work():
     found = read(MISTAKES)
 
     assert found.problems == [
@@ -286,7 +286,7 @@ def test_a_file_of_another_kind_is_refused(text: str):
         read(text)
 
 
-def test_the_scripts_that_a_hook_names_are_found_so_that_they_can_be_pinned(tmp_path: Path):
+def test_the_scripts_that_a_hook_names_are_found_to_be_pinned(tmp_path: Path):
     for name in ("home/a.sh", "vault/b.py", "vault/with space.py", "home/c.sh"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x")
@@ -334,9 +334,7 @@ def test_the_scripts_that_a_hook_names_are_found_so_that_they_can_be_pinned(tmp_
         "cat >> ~/log.txt | ~/a.sh",
     ],
 )
-def test_a_script_is_found_between_the_signs_of_a_shells_line_and_what_is_written_into_is_none(
-    tmp_path: Path, command: str
-):
+def test_a_script_is_found_between_the_signs_of_a_shells_line(tmp_path: Path, command: str):
     for name in ("a.sh", "log.txt"):
         (tmp_path / name).write_text("x")
     places = {"HOME": str(tmp_path), "PARACHUTE_VAULT": str(tmp_path)}

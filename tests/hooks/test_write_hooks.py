@@ -85,7 +85,7 @@ async def write_rig(vault: Path, home: Path, tmp_path: Path) -> AsyncIterator[Wr
         part.close()
 
 
-async def test_a_hook_that_objects_keeps_the_file_as_it_was_and_its_words_reach_the_caller(
+async def test_a_hook_that_objects_keeps_the_file_and_its_words_are_reported(
     write_rig: WriteHooksRig,
 ):
     write_rig.script("echo 'this note is mine' >&2; exit 2")
@@ -148,7 +148,7 @@ async def test_before_the_beginning_and_without_a_hook_no_one_is_asked(write_rig
     ).is_asked()
 
 
-async def test_a_hook_may_save_the_very_file_meanwhile_and_nothing_of_either_is_lost(
+async def test_a_hook_may_save_the_very_file_meanwhile_and_nothing_is_lost(
     write_rig: WriteHooksRig,
 ):
     write_rig.script(

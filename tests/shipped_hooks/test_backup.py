@@ -217,7 +217,7 @@ async def test_what_the_person_set_for_git_is_not_used_on_the_vault(
     assert git(shipped, "show", "HEAD:a.md") == "as it is\n"
 
 
-async def test_an_earlier_backup_goes_on_and_the_notes_that_it_left_out_are_added(
+async def test_an_earlier_backup_goes_on_and_notes_that_it_lacked_are_added(
     shipped: ShippedHooks,
 ):
     configure(shipped)

@@ -54,7 +54,7 @@ async def test_an_entry_learns_what_it_mentions_by_link_name_or_alias(
     assert record.stderr == ""
 
 
-async def test_an_entry_without_its_text_is_read_and_one_outside_the_vault_is_not(
+async def test_an_entry_without_its_text_is_read_but_none_out_of_the_vault(
     shipped: ShippedHooks, live: Live, tmp_path: Path
 ):
     shipped.put("on-daily-entry.py")

@@ -34,7 +34,7 @@ def transcript(folder: Path) -> Path:
     return file
 
 
-async def test_a_new_session_is_given_the_context_files_on_its_way_the_nearest_last(
+async def test_a_new_session_is_given_the_context_files_above_it(
     shipped: ShippedHooks,
 ):
     shipped.put("on-session-start.py")
@@ -50,7 +50,7 @@ async def test_a_new_session_is_given_the_context_files_on_its_way_the_nearest_l
     assert decision.context == ("## AGENTS.md\n\n# Me\n\n## Projects/garden/AGENTS.md\n\n# Garden",)
 
 
-async def test_context_files_of_windows_programs_are_given_without_their_bom_and_line_ends(
+async def test_context_files_are_given_without_their_bom_and_line_ends(
     shipped: ShippedHooks,
 ):
     shipped.put("on-session-start.py")
@@ -129,7 +129,7 @@ async def test_a_record_of_activity_that_leads_elsewhere_is_not_written(
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-async def test_when_a_context_is_nearly_full_what_was_said_last_is_kept_in_a_note(
+async def test_what_was_said_before_a_context_is_full_is_kept_in_a_note(
     shipped: ShippedHooks, live: Live, tmp_path: Path
 ):
     shipped.put("on-context-limit.py")

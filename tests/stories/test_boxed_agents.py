@@ -239,7 +239,7 @@ async def cut_off(daemon_rig: DaemonRig) -> None:
         assert "the daemon ended" in message
 
 
-async def test_the_maintenance_agent_has_a_shell_and_changes_only_what_is_its_to_mend(
+async def test_the_maintenance_agent_has_a_shell_and_changes_what_it_may(
     engine: Mapping[str, str], home: Path, vault: Path
 ):
     save(vault / "Daily/today.md", "# Today\n\n- broken\n")

@@ -39,7 +39,7 @@ def ran(daemon_rig: DaemonRig) -> list[str]:
 
 
 @pytest.mark.parametrize(("span", "hours"), [("hour", 1.01), ("day", 25)])
-async def test_over_budget_tasks_wait_until_there_is_room_also_after_a_restart(
+async def test_over_budget_tasks_wait_for_room_also_after_a_restart(
     live: Live, vault: Path, clock: Clock, span: str, hours: float
 ):
     graph, budget = star(vault, 5), {f"budget.runs_per_{span}": 3}

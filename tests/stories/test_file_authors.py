@@ -69,7 +69,7 @@ def planned(daemon_rig: DaemonRig) -> str:
     return str([schedule.name for schedule, _due in schedules])
 
 
-async def test_a_module_copies_nothing_for_a_narrow_key_that_the_key_may_not_read(
+async def test_a_module_copies_nothing_for_a_key_that_the_key_may_not_read(
     live: Live, vault: Path, tmp_path: Path
 ):
     """For a key for the vault, and for a person at an editor, it does."""

@@ -174,7 +174,7 @@ async def test_thousands_of_calls_of_our_tools_have_no_effect_outside_the_grant(
 
 
 @pytest.mark.timeout(900)
-async def test_calls_of_the_clis_tools_in_a_container_have_no_effect_outside_the_grant(
+async def test_calls_of_the_clis_tools_have_no_effect_outside_the_grant(
     engine: Mapping[str, str], home: Path, vault: Path, tmp_path: Path, torture
 ):
     seed, rng = seeded()

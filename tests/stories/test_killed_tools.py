@@ -229,7 +229,7 @@ def program(home: Path, vault: Path, engine: Mapping[str, str], url: str):
 
 
 @pytest.mark.timeout(900)
-async def test_a_daemon_killed_in_a_tool_leaves_files_whole_and_the_next_no_container(
+async def test_a_daemon_killed_in_a_tool_leaves_files_whole_and_no_container(
     engine: Mapping[str, str],
     sandboxes: Sandboxes,
     home: Path,

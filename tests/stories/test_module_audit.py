@@ -36,7 +36,7 @@ async def calls(daemon_rig: DaemonRig, module: str) -> list[dict]:
 
 
 @pytest.mark.parametrize("trust", ["trusted", "untrusted"])
-async def test_routes_tools_interface_calls_and_events_are_reported_with_their_para_ids(
+async def test_routes_tools_calls_and_events_are_reported_with_para_ids(
     live: Live, vault: Path, trust: str
 ):
     save(vault / "Brain/entities/Kevin.md", "# Kevin\n")

@@ -88,7 +88,7 @@ async def test_an_entry_and_an_import_are_runs_that_undo_takes_back(live: Live, 
         assert not list((vault / "Daily/journals").glob("*.md"))
 
 
-async def test_mentions_are_undone_with_an_entry_of_the_api_and_alone_in_one_typed(
+async def test_mentions_are_undone_with_a_posted_entry_and_alone_in_a_typed(
     live: Live, vault: Path
 ):
     save(vault / KIM, "# Kim Lee\n\nGrows beans.\n")

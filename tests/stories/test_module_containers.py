@@ -52,7 +52,7 @@ def client(
     found.close()
 
 
-async def test_it_writes_by_its_permissions_can_be_undone_and_ends_with_its_daemon(
+async def test_it_writes_what_it_may_is_undone_and_ends_with_its_daemon(
     vault: Path, home: Path, tmp_path: Path, client: docker.DockerClient
 ):
     save(tmp_path / "stay/manifest.yaml", MANIFEST)

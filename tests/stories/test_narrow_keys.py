@@ -190,7 +190,7 @@ async def listeners(
                 task.cancel()
 
 
-async def test_two_vaults_that_differ_where_a_key_does_not_look_answer_it_the_same(
+async def test_vaults_that_differ_where_a_key_does_not_look_answer_it_alike(
     live: Live, tmp_path: Path, home: Path, vault: Path, session: aiohttp.ClientSession
 ):
     reported: list[dict[tuple[str, str], tuple[int, str]]] = []
@@ -316,7 +316,7 @@ async def test_no_kept_text_is_had_by_its_digest(
     assert not seen, "\n".join(map(str, seen))
 
 
-async def test_no_change_that_a_narrow_key_asks_for_reaches_or_shows_what_it_may_not(
+async def test_no_change_of_a_narrow_key_reaches_or_shows_what_it_does_not_see(
     watched: WatchedWorld, session: aiohttp.ClientSession
 ):
     world = watched.world

@@ -36,9 +36,7 @@ def parts(vault: Path) -> tuple[str, str]:
     return before.partition("## History")[2].strip(), listed
 
 
-async def test_a_new_watch_shows_its_result_at_once_and_its_first_change_as_a_difference(
-    live: Live, vault: Path
-):
+async def test_a_new_watch_shows_its_result_at_once_and_then_differences(live: Live, vault: Path):
     save(vault / BOOK, TEXT)
     async with live() as daemon_rig:
         await declared(daemon_rig, "Books/*.md")
@@ -64,9 +62,7 @@ async def test_a_watch_of_a_section_or_key_is_narrow_from_its_first_moment(live:
         await wakes_no_one(daemon_rig, BOOK, WITH_WORMS)
 
 
-async def test_a_pattern_that_is_added_has_a_baseline_and_one_that_is_taken_out_no_list(
-    live: Live, vault: Path
-):
+async def test_a_pattern_that_is_added_has_a_baseline_and_a_former_no_list(live: Live, vault: Path):
     save(vault / BOOK, TEXT)
     save(vault / FILM, TEXT.replace("Dune", "Alien"))
     async with live() as daemon_rig:

@@ -30,7 +30,7 @@ async def saved(daemon_rig: DaemonRig, path: str, text: str) -> None:
     await daemon_rig.settled()
 
 
-async def test_history_tells_values_boxes_and_decisions_in_the_links_of_the_vault(
+async def test_history_tells_values_boxes_and_decisions_in_the_vaults_links(
     live: Live, vault: Path
 ):
     (vault / ".obsidian").mkdir()
@@ -62,7 +62,7 @@ async def test_history_tells_values_boxes_and_decisions_in_the_links_of_the_vaul
     assert below.partition("-->")[2].strip() == "- ask them for a loan"
 
 
-async def test_a_note_that_moves_out_of_the_pattern_is_reported_so_unless_it_is_back(
+async def test_a_note_that_moves_out_of_the_pattern_is_not_reported_deleted(
     live: Live, vault: Path
 ):
     save(vault / "Sales.md", note("Sales", watch=["People/*.md"]))
@@ -93,9 +93,7 @@ async def test_a_note_that_moves_out_of_the_pattern_is_reported_so_unless_it_is_
     assert "deleted" not in history(vault)
 
 
-async def test_a_folder_that_is_renamed_is_one_line_and_a_list_that_is_cut_says_so(
-    live: Live, vault: Path
-):
+async def test_a_renamed_folder_is_one_line_and_a_list_that_is_cut_says_so(live: Live, vault: Path):
     save(vault / "Sales.md", note("Sales", watch=["People/*.md"]))
     save(vault / "Files.md", note("Files", watch=["Files/**/*.md"]))
     for number in range(230):

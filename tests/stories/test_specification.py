@@ -131,7 +131,7 @@ def tell(home: Path, vault: Path, tmp_path: Path) -> partial[Any]:
     return partial(told, home, vault, tmp_path)
 
 
-async def test_an_entry_reaches_project_and_parent_and_a_chat_leaves_what_it_settled(tell):
+async def test_an_entry_reaches_its_project_and_a_chat_leaves_what_it_settled(tell):
     async with tell("~/Projects/parachute") as story:
         save(story.vault / DAY, ENTRY)
         await story.until_it_says(DAY, "mentions:")
@@ -157,7 +157,7 @@ async def test_an_entry_reaches_project_and_parent_and_a_chat_leaves_what_it_set
         assert (story.vault / DAY).read_text().endswith(ENTRY)
 
 
-async def test_a_folder_that_only_a_note_names_is_a_strangers_and_its_chat_suggests(tell):
+async def test_a_chat_in_a_folder_that_only_a_note_names_suggests(tell):
     async with tell() as story:
         await story.chats()
 

@@ -578,7 +578,7 @@ async def steps(
 
 
 @pytest.mark.timeout(900)
-async def test_a_strangers_text_ends_where_it_may_by_any_way_in_and_any_way_out(
+async def test_a_strangers_text_ends_where_it_may_by_any_way_in_and_out(
     live: Live, vault: Path, tmp_path: Path, torture
 ):
     backend, pairs = ObedientBackend(), chosen(is_all=torture)

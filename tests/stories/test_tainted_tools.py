@@ -64,7 +64,7 @@ async def script(job: Job) -> list[Block]:
     ]
 
 
-async def test_no_tool_of_daily_or_brain_writes_for_a_run_that_is_tainted_or_only_reads(
+async def test_no_tool_of_a_module_writes_for_a_run_that_is_tainted_or_reads(
     live: Live, vault: Path, tmp_path: Path
 ):
     save(vault / KIM, "---\npara_id: para:brain:aaaabbbbcccc\n---\n# Kim Lee\n\nGrows beans.\n")

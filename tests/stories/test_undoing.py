@@ -135,7 +135,7 @@ async def test_an_undo_leaves_alone_what_followed_from_another_note(live: Live, 
         assert daemon_rig.daemon.watched.history.run(first)["undone"] is None
 
 
-async def test_an_undo_finds_a_note_that_moved_and_no_other_that_has_its_name_now(
+async def test_an_undo_finds_a_note_that_moved_and_no_other_of_its_old_name(
     live: Live, vault: Path
 ):
     for name in ("moved", "gone", "other"):
