@@ -10,18 +10,8 @@ import psutil
 
 from tests.api.calls import call, get, post, refused
 from tests.api.routes.test_modules import EXAMPLES, install
+from tests.hooks.serving import drop
 from tests.stories.daemon_rig import Live, note, save
-
-
-def script(home: Path, name: str, text: str) -> Path:
-    """Drop a hook."""
-    folder = home / "hooks"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    file = folder / name
-    file.write_text(text)
-    file.chmod(0o700)
-    return file
-
 
 TELLING = """\
 #!/bin/sh
@@ -54,7 +44,7 @@ async def test_a_dropped_script_hears_of_a_saved_note_with_cause_and_diff(
 ):
     save(vault / "AGENTS.md", note("Everything", watch=["*.md"]))
     save(vault / "note.md", "# Note\n\n## Facts\none\n")
-    script(home, "on-file-modified.sh", TELLING)
+    drop(home, "on-file-modified.sh", TELLING)
     async with live() as daemon_rig:
         save(vault / "note.md", "# Note\n\n## Facts\ntwo\n")
         await daemon_rig.until((home / "told").exists)
@@ -75,7 +65,7 @@ async def test_a_dropped_script_hears_of_a_saved_note_with_cause_and_diff(
 async def test_a_hook_that_objects_stops_a_write_wherever_it_comes_from(
     live: Live, home: Path, vault: Path
 ):
-    script(home, "on-write-before.py", KEEPING)
+    drop(home, "on-write-before.py", KEEPING)
     async with live() as daemon_rig:
         await install(daemon_rig, EXAMPLES / "daily")
         status, message = await refused(
@@ -105,7 +95,7 @@ async def test_many_writes_at_once_wait_for_a_hook_that_reads_by_the_api(
     live: Live, home: Path, vault: Path
 ):
     save(vault / "first.md", "# First\n")
-    script(home, "on-write-before.py", READING)
+    drop(home, "on-write-before.py", READING)
     async with live() as daemon_rig:
         puts = [
             call(daemon_rig, "PUT", f"/api/notes/{number}.md", data=b"# x\n", headers=MARKDOWN)
@@ -118,8 +108,8 @@ async def test_many_writes_at_once_wait_for_a_hook_that_reads_by_the_api(
 async def test_a_hook_may_stop_the_load_of_a_module_and_a_watchers_run(
     live: Live, home: Path, vault: Path
 ):
-    script(home, "on-module-load-before.sh", "#!/bin/sh\necho 'not this one' >&2\nexit 2\n")
-    script(home, "on-bubble-before.sh", "#!/bin/sh\necho 'let it sleep' >&2\nexit 2\n")
+    drop(home, "on-module-load-before.sh", "#!/bin/sh\necho 'not this one' >&2\nexit 2\n")
+    drop(home, "on-bubble-before.sh", "#!/bin/sh\necho 'let it sleep' >&2\nexit 2\n")
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
     before = (vault / "AGENTS.md").read_text()
@@ -137,7 +127,7 @@ async def test_a_hook_may_stop_the_load_of_a_module_and_a_watchers_run(
 async def test_nothing_of_hooks_and_modules_outlives_the_daemon(
     live: Live, home: Path, vault: Path
 ):
-    script(home, "on-file-created.sh", "#!/bin/sh\nsleep 300 &\nsleep 300\n")
+    drop(home, "on-file-created.sh", "#!/bin/sh\nsleep 300 &\nsleep 300\n")
     async with live() as daemon_rig:
         assert (await install(daemon_rig, EXAMPLES / "daily", "untrusted"))["where"] == "container"
         save(vault / "new.md", "# New\n")

@@ -19,6 +19,7 @@ from parachuted.home_files.bundled import bundled_folder
 from parachuted.hooks import HookEvent, Hooks, WriteHooks, document
 from parachuted.hooks.loading import load_hooks
 from parachuted.vault import Author, VaultPath, WriteIntent
+from tests.hooks.serving import put_settings, running_hooks
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "hooks/README.md").read_text("utf-8")
@@ -59,17 +60,9 @@ def user(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def hooks(user: Path, vault: Path) -> AsyncIterator[Hooks]:
-    home = user / ".parachute"
-    made = Hooks(
-        home=home,
-        vault=vault,
-        runs=home / "run/hooks",
-        clock=lambda: NOON,
-        report=lambda _subject, _problem: None,
-        env={"PATH": os.environ["PATH"], "HOME": str(user)},
-    )
-    yield made
-    await made.close()
+    env = {"PATH": os.environ["PATH"], "HOME": str(user)}
+    async with running_hooks(user / ".parachute", vault, clock=lambda: NOON, env=env) as hooks:
+        yield hooks
 
 
 def test_every_shipped_script_is_described_and_can_be_run():
@@ -85,8 +78,7 @@ def test_every_shipped_script_is_described_and_can_be_run():
 def test_every_key_of_the_settings_is_known_and_no_block_has_a_mistake(user: Path, vault: Path):
     home = user / ".parachute"
     for text in blocks("yaml"):
-        (home / "hooks.yaml").write_text(text)
-        (home / "hooks.yaml").chmod(0o600)
+        put_settings(home, text)
         found = load_hooks(home, vault=vault, places={"HOME": str(user)})
         assert found.problems == []
         assert found.hooks
@@ -101,7 +93,7 @@ def test_every_key_of_the_settings_is_known_and_no_block_has_a_mistake(user: Pat
         "order": "2",
     }
     pairs = ", ".join(f"{key}: {values.get(key, 'x')}" for key in keys)
-    (home / "hooks.yaml").write_text(f"hooks:\n  write.before:\n    - {{type: command, {pairs}}}\n")
+    put_settings(home, f"hooks:\n  write.before:\n    - {{type: command, {pairs}}}\n")
 
     assert load_hooks(home, vault=vault, places={}).problems == []
 

@@ -8,7 +8,7 @@ import pytest
 
 from parachuted.processes.presence import Presence
 from tests.cli.command_line import CommandLine
-from tests.hooks.serving import drop, serving
+from tests.hooks.serving import drop, put_settings, serving
 
 HELLO = '#!/bin/sh\n# Says hello\nread line\necho "hello $PARACHUTE_EVENT"\n'
 OBJECTS = "#!/bin/sh\necho 'not on Sundays' >&2\nexit 2\n"
@@ -51,11 +51,8 @@ async def test_a_hook_is_dropped_listed_tried_looked_at_and_run_again(hooks, hom
     assert (await hooks("list"))[1].startswith("No hooks. A script named on-<event>.py or .sh in ")
     assert await hooks("history") == (0, "No hook has run yet.\n")
     drop(home, "on-session-start.sh", HELLO)
-    (home / "hooks.yaml").write_text(
-        "hooks:\n  session.end:\n    - command: echo over\n"
-        "    - {command: echo bye, description: Says goodbye}\n"
-    )
-    (home / "hooks.yaml").chmod(0o600)
+    bye = "{command: echo bye, description: Says goodbye}"
+    put_settings(home, f"hooks:\n  session.end:\n    - command: echo over\n    - {bye}\n")
     said = (await hooks("test", "session.start"))[1]
     assert "on-session-start.sh on session.start, run h00000001: done (exit code 0, " in said
     assert '"event": "session.start"' in said

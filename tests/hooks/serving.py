@@ -42,16 +42,14 @@ class HookRoutesServer:
 
 @contextlib.asynccontextmanager
 async def running_hooks(home: Path, vault: Path, **options: Any) -> AsyncIterator[Hooks]:
-    """The hooks of a home, as the daemon makes them."""
-    hooks = Hooks(
-        home=home,
-        vault=vault,
-        runs=home / "run" / "hook-runs",
-        clock=lambda: datetime.now(UTC),
-        report=lambda *_: None,
-        env={"PATH": "/usr/bin:/bin"},
-        **options,
-    )
+    """The hooks of a home, as the daemon makes them; `options` are other arguments."""
+    usual = {
+        "runs": home / "run" / "hook-runs",
+        "clock": lambda: datetime.now(UTC),
+        "report": lambda *_: None,
+        "env": {"PATH": "/usr/bin:/bin"},
+    }
+    hooks = Hooks(home=home, vault=vault, **{**usual, **options})
     try:
         yield hooks
     finally:
@@ -101,6 +99,11 @@ def answering(route, identity):
             return answer_to(error, request, "r")
 
     return answer
+
+
+def put_settings(home: Path, text: str, mode: int = 0o600) -> None:
+    (home / "hooks.yaml").write_text(text)
+    (home / "hooks.yaml").chmod(mode)
 
 
 def drop(home: Path, name: str, text: str) -> Path:

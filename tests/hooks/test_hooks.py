@@ -18,9 +18,9 @@ import pytest
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.hooks import HookDecision, HookError, HookEvent, HookOptions, Hooks
 from parachuted.hooks.decision import ALLOWED
+from tests.hooks.serving import drop, put_settings, running_hooks
 
 AT = datetime(2025, 1, 6, 12, 0, tzinfo=UTC)
-DENY = """{"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "no rm"}}"""  # noqa: E501
 
 
 @dataclass(kw_only=True)
@@ -57,10 +57,8 @@ class HooksOpener:
     def __init__(self, home: Path, vault: Path, out: Path) -> None:
         self.home, self.vault, self.out = home, vault, out
 
-    def settings(self, hooks: Mapping[str, object], **more: object) -> None:
-        path = self.home / "hooks.yaml"
-        path.write_text(json.dumps({"hooks": hooks, **more}))
-        path.chmod(0o600)
+    def settings(self, hooks: Mapping[str, object]) -> None:
+        put_settings(self.home, json.dumps({"hooks": hooks}))
 
     def commands(self, **hooks: str) -> None:
         self.settings(
@@ -71,28 +69,21 @@ class HooksOpener:
         )
 
     def script(self, name: str, text: str) -> Path:
-        path = self.home / "hooks" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-        path.chmod(0o700)
-        return path
+        return drop(self.home, name, text)
 
     @contextlib.asynccontextmanager
     async def __call__(self, **more: object) -> AsyncIterator[HooksRig]:
         reports: dict[str, str | None] = {}
         failed: list[HookError] = []
-        env = {**os.environ, "ANTHROPIC_API_KEY": "secret-canary", "LANG": "C.UTF-8", "OUT": "x"}
-        hooks = Hooks(
-            home=self.home,
-            vault=self.vault,
-            runs=self.home / "run" / "hook-runs",
+        async with running_hooks(
+            self.home,
+            self.vault,
             clock=lambda: AT,
             report=reports.__setitem__,
-            env=env,
+            env={**os.environ, "ANTHROPIC_API_KEY": "secret-canary", "LANG": "C.UTF-8", "OUT": "x"},
             on_error=failed.append,
             options=HookOptions(**more),  # type: ignore[arg-type]
-        )
-        try:
+        ) as hooks:
             yield HooksRig(
                 hooks=hooks,
                 home=self.home,
@@ -101,8 +92,6 @@ class HooksOpener:
                 reports=reports,
                 failed=failed,
             )
-        finally:
-            await hooks.close()
 
 
 @pytest.fixture
@@ -199,38 +188,20 @@ async def test_a_guard_written_for_claude_code_runs_here_unchanged(opened: Hooks
         "    print('never that', file=sys.stderr)\n"
         "    sys.exit(2)\n"
     )
-    opened.settings(
-        {
-            "PreToolUse": [
-                {
-                    "matcher": "Bash",
-                    "hooks": [{"type": "command", "command": f"{sys.executable} {guard}"}],
-                }
-            ]
-        }
-    )
+    command = {"type": "command", "command": f"{sys.executable} {guard}"}
+    opened.settings({"PreToolUse": [{"matcher": "Bash", "hooks": [command]}]})
     async with opened() as stand:
-        session = {"session_id": "s"}
-        harmless = await stand.ask(
-            "tool.before", {"tool_name": "Bash", "tool_input": {"command": "ls"}}, **session
-        )
-        harmful = await stand.ask(
-            "tool.before", {"tool_name": "Bash", "tool_input": {"command": "rm -rf /"}}, **session
-        )
-        other = await stand.ask(
-            "tool.before", {"tool_name": "Edit", "tool_input": {"command": "rm -rf /"}}, **session
-        )
+        said = {}
+        for tool, command in (("Bash", "ls"), ("Bash", "rm -rf /"), ("Edit", "rm -rf /")):
+            data = {"tool_name": tool, "tool_input": {"command": command}}
+            decision = await stand.ask("tool.before", data, session_id="s")
+            said[tool, command] = decision.allowed, decision.reason
 
-    assert (harmless.allowed, harmful.allowed, other.allowed) == (True, False, True)
-    assert harmful.reason == "never that"
-
-
-async def test_json_answers_are_understood(opened: HooksOpener):
-    opened.commands(PreToolUse=f"echo '{DENY}'")
-    async with opened() as stand:
-        decision = await stand.ask("tool.before", {"tool_name": "Bash"})
-
-    assert (decision.allowed, decision.reason) == (False, "no rm")
+    assert said == {
+        ("Bash", "ls"): (True, ""),
+        ("Bash", "rm -rf /"): (False, "never that"),
+        ("Edit", "rm -rf /"): (True, ""),
+    }
 
 
 # many hooks
@@ -446,15 +417,8 @@ async def test_a_thread_may_ask_while_the_loop_runs(opened: HooksOpener):
             )
             is ALLOWED
         )
-
-
-async def test_on_the_loops_own_thread_it_would_wait_for_ever_so_it_is_refused(opened: HooksOpener):
-    opened.commands(write_before="true")
-    async with opened() as stand:
-        with pytest.raises(RuntimeError, match="loop's own thread"):
-            stand.hooks.ask_from_thread(
-                stand.hook_event("write.before"), asyncio.get_running_loop()
-            )
+        with pytest.raises(RuntimeError, match="loop's own thread"):  # it would wait for ever
+            stand.hooks.ask_from_thread(stand.hook_event("write.before"), loop)
 
 
 async def test_a_thread_that_asks_while_the_daemon_stops_is_refused(

@@ -13,6 +13,7 @@ import pytest
 
 from parachuted.hooks.hook import BLOCKING
 from tests.api.calls import call, refused
+from tests.hooks.serving import drop, put_settings
 from tests.hooks.test_hooks import HooksOpener, opened
 from tests.stories.daemon_rig import Live
 
@@ -51,50 +52,38 @@ GUARDS_NOTHING = {
 }
 
 
-def put_settings(home: Path, text: str, mode: int = 0o600) -> None:
-    (home / "hooks.yaml").write_text(text)
-    (home / "hooks.yaml").chmod(mode)
+def put_guard(home: Path, event: str, text: str = "#!/bin/sh\nexit 0\n") -> Path:
+    return drop(home, f"on-{event.replace('.', '-')}.sh", text)
 
 
-def put_guard(home: Path, event: str, text: str = "#!/bin/sh\nexit 0\n", mode: int = 0o700) -> Path:
-    script = home / "hooks" / f"on-{event.replace('.', '-')}.sh"
-    script.parent.mkdir(exist_ok=True, mode=0o700)
-    script.write_text(text)
-    script.chmod(mode)
-    return script
-
-
-@pytest.mark.parametrize("why", NO_ROOM)
 async def test_a_note_is_not_written_while_the_machine_has_no_room_for_its_guard(
-    why: str, live: Live, vault: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+    live: Live, vault: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ):
     put_guard(home, "write.before")
     (vault / "a.md").write_text("old\n")
     async with live() as daemon_rig:
+        for why, error in NO_ROOM.items():
 
-        async def nothing_starts(*_words: object, **_more: object) -> None:
-            raise NO_ROOM[why]
+            async def nothing_starts(*_words: object, at: Exception = error, **_: object) -> None:
+                raise at
 
-        with monkeypatch.context() as patch:
-            patch.setattr(asyncio.get_running_loop(), "subprocess_exec", nothing_starts)
-            status, message = await refused(daemon_rig, "PUT", "/api/notes/a.md", data=b"new\n")
-            assert (status, (vault / "a.md").read_text()) == (403, "old\n")
-            assert "could not be started" in message
+            with monkeypatch.context() as patch:
+                patch.setattr(asyncio.get_running_loop(), "subprocess_exec", nothing_starts)
+                status, message = await refused(daemon_rig, "PUT", "/api/notes/a.md", data=b"new\n")
+                assert (status, (vault / "a.md").read_text()) == (403, "old\n"), why
+                assert "could not be started" in message, why
 
         status, answer = await call(daemon_rig, "PUT", "/api/notes/a.md", data=b"new\n")
         assert (status, (vault / "a.md").read_text()) == (200, "new\n"), answer
 
 
 @pytest.mark.parametrize("why", UNSTARTABLE)
-async def test_a_note_is_not_written_while_its_guard_is_not_a_program(
-    why: str, live: Live, vault: Path, home: Path
+async def test_a_write_is_refused_while_its_guard_is_not_a_program(
+    why: str, opened: HooksOpener, home: Path
 ):
     put_guard(home, "write.before", UNSTARTABLE[why])
-    (vault / "a.md").write_text("old\n")
-    async with live() as daemon_rig:
-        status, _message = await refused(daemon_rig, "PUT", "/api/notes/a.md", data=b"new\n")
-
-    assert (status, (vault / "a.md").read_text()) == (403, "old\n")
+    async with opened() as stand:
+        assert not (await stand.ask("write.before", {"path": "a"})).allowed
 
 
 @pytest.mark.parametrize("event", GUARDS)
@@ -102,11 +91,8 @@ async def test_a_note_is_not_written_while_its_guard_is_not_a_program(
 async def test_no_act_goes_on_without_its_guard_whatever_the_settings_say(
     event: str, setting: str, opened: HooksOpener, home: Path
 ):
-    (home / "hooks.yaml").write_text(
-        f"hooks:\n  {event}:\n    - {{type: command, command: /nowhere/guard, args: "
-        f"[x]{setting}}}\n"
-    )
-    (home / "hooks.yaml").chmod(0o600)
+    command = f"{{type: command, command: /nowhere/guard, args: [x]{setting}}}"
+    put_settings(home, f"hooks:\n  {event}:\n    - {command}\n")
     async with opened() as stand:
         decision = await stand.ask(event)
 

@@ -11,7 +11,7 @@ from parachuted.errors import NotFoundError
 from parachuted.events.catalog import CATALOG
 from parachuted.hooks.hook_event import document
 from parachuted.hooks.trials import make_sample, try_hooks
-from tests.hooks.serving import drop, running_hooks
+from tests.hooks.serving import drop, put_settings, running_hooks
 
 AT = datetime(2026, 1, 6, 12, tzinfo=UTC)
 OBJECTS = "#!/bin/sh\necho 'not there' >&2\nexit 2\n"
@@ -39,10 +39,8 @@ async def test_claude_codes_name_will_do(home, vault):
 
 
 async def test_a_hook_whose_matcher_does_not_match_is_passed_over_unless_named(home, vault):
-    (home / "hooks.yaml").write_text(
-        'write.before:\n  - {type: command, command: "exit 2", matcher: "^Daily/"}\n'
-    )
-    (home / "hooks.yaml").chmod(0o600)
+    hook = '{type: command, command: "exit 2", matcher: "^Daily/"}'
+    put_settings(home, f"write.before:\n  - {hook}\n")
     name = "write.before[0]"
     async with running_hooks(home, vault) as hooks:
         unmeant = await try_hooks(hooks, "write.before", vault=vault, at=AT)

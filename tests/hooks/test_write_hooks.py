@@ -23,6 +23,7 @@ from parachuted.vault import (
     VaultRoot,
     WriteJournal,
 )
+from tests.hooks.serving import drop, running_hooks
 
 NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)
 NOTE = VaultPath("note.md")
@@ -42,10 +43,7 @@ class WriteHooksRig:
     writes: WriteHooks
 
     def script(self, text: str) -> None:
-        (self.home / "hooks").mkdir(exist_ok=True, mode=0o700)
-        file = self.home / "hooks" / "on-write-before.sh"
-        file.write_text(f"#!/bin/sh\n{text}\n")
-        file.chmod(0o700)
+        drop(self.home, "on-write-before.sh", f"#!/bin/sh\n{text}\n")
         self.hooks.look()
 
     async def edit(self) -> None:
@@ -59,28 +57,19 @@ class WriteHooksRig:
 @pytest.fixture
 async def write_rig(vault: Path, home: Path, tmp_path: Path) -> AsyncIterator[WriteHooksRig]:
     (vault / NOTE).write_text(TEXT)
-    hooks = Hooks(
-        home=home,
-        vault=vault,
-        runs=tmp_path / "runs",
-        clock=lambda: NOON,
-        report=lambda _subject, _problem: None,
-        env={"PATH": "/usr/bin:/bin"},
-    )
-    writes = WriteHooks(
-        hooks,
-        vault=vault,
-        loop=asyncio.get_running_loop(),
-        clock=lambda: NOON,
-        root_of=lambda cause: f"{cause}.md",
-    )
-    objects, history = ObjectStore(tmp_path / "objects"), WriteJournal(tmp_path / "history.db")
-    store = Store(
-        VaultRoot(vault), objects, history, lambda: NOON, ask=writes.ask, is_asked=writes.is_asked
-    )
-    writes.begin()
-    yield WriteHooksRig(vault, home, hooks, store, writes)
-    await hooks.close()
+    async with running_hooks(home, vault, clock=lambda: NOON) as hooks:
+        writes = WriteHooks(
+            hooks,
+            vault=vault,
+            loop=asyncio.get_running_loop(),
+            clock=lambda: NOON,
+            root_of=lambda cause: f"{cause}.md",
+        )
+        objects, history = ObjectStore(tmp_path / "objects"), WriteJournal(tmp_path / "history.db")
+        asks = {"ask": writes.ask, "is_asked": writes.is_asked}
+        store = Store(VaultRoot(vault), objects, history, lambda: NOON, **asks)
+        writes.begin()
+        yield WriteHooksRig(vault, home, hooks, store, writes)
     for part in (store, history, objects):
         part.close()
 

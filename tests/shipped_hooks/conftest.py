@@ -14,6 +14,7 @@ import pytest
 
 from parachuted.hooks import HookDecision, HookEvent, Hooks
 from parachuted.hooks.run_recorder import HookRunRecord
+from tests.hooks.serving import running_hooks
 
 SHIPPED = Path(__file__).resolve().parents[2] / "hooks"
 NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)
@@ -65,16 +66,9 @@ class ShippedHooks:
 
 @pytest.fixture
 async def shipped(vault: Path, home: Path) -> AsyncIterator[ShippedHooks]:
-    hooks = Hooks(
-        home=home,
-        vault=vault,
-        runs=home / "run" / "hook-runs",
-        clock=lambda: NOON,
-        report=lambda _subject, _problem: None,
-        env={name: os.environ[name] for name in ("PATH", "HOME")},
-    )
-    yield ShippedHooks(vault, home, hooks)
-    await hooks.close()
+    env = {name: os.environ[name] for name in ("PATH", "HOME")}
+    async with running_hooks(home, vault, clock=lambda: NOON, env=env) as hooks:
+        yield ShippedHooks(vault, home, hooks)
 
 
 def write(vault: Path, path: str, text: str) -> None:
