@@ -8,7 +8,7 @@ import itertools
 import json
 import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -35,42 +35,6 @@ async def play(scene: TaintRig, number: int) -> object:
     return await scene.play(number)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputChannel:
-    """A way in.
-
-    `plant` is done before the daemon first starts, `steps` one after the other while it runs, `off`
-    while it does not, `again` when it runs again. The run reads `reads`, and `begin` begins it.
-    `is_seen`: whether the mark comes to be seen at all.
-    """
-
-    name: str
-    reads: Callable[[int], Sequence[Block]]
-    plant: Plant | None = None
-    steps: Sequence[Step] = ()
-    off: Plant | None = None
-    again: Sequence[Step] = ()
-    begin: Begin = play
-    is_seen: bool = True
-    remembers: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputChannel:
-    """A way out: what a run does that has seen the mark, and what is done with it then.
-
-    `ends` is a place where it has to end.
-
-    `asks` is the agent that has to be asked with the mark.
-    """
-
-    name: str
-    acts: Callable[[int], Sequence[Block]]
-    then: Step | None = None
-    ends: str | None = None
-    asks: str | None = None
-
-
 def reading(folder: str) -> Callable[[int], Sequence[Block]]:
     return lambda number: [use("read_note", path=f"{folder}/{number}.md")]
 
@@ -79,6 +43,52 @@ def saving(path: str, text: Callable[[int], str] = text_of) -> Plant:
     return lambda vault, number: save(
         vault / path.format(number=number, mark=mark_of(number)), text(number)
     )
+
+
+MAIL = saving("Inbox/{number}.md")
+
+
+def nothing(_number: int) -> Sequence[Block]:
+    return ()
+
+
+def no_words(_number: int) -> str:
+    return "# x\n"
+
+
+@dataclass(frozen=True, slots=True)
+class InputChannel:
+    """A way in.
+
+    `plant` is done before the daemon first starts, `steps` one after the other while it runs, `off`
+    while it does not. The run, when the daemon runs again, reads `reads`, and `begin` begins it.
+    `is_seen`: whether the mark comes to be seen at all.
+    """
+
+    name: str
+    _: KW_ONLY
+    plant: Plant | None = MAIL
+    steps: Sequence[Step] = ()
+    off: Plant | None = None
+    reads: Callable[[int], Sequence[Block]] = nothing
+    begin: Begin = play
+    is_seen: bool = True
+    remembers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OutputChannel:
+    """A way out: what a run does that has seen the mark, and what is done with it then.
+
+    `ends` is a place where it has to end, `asks` the agent that has to be asked with the mark.
+    """
+
+    name: str
+    _: KW_ONLY
+    acts: Callable[[int], Sequence[Block]]
+    then: Step | None = None
+    ends: str | None = None
+    asks: str | None = None
 
 
 def doing(act: Plant) -> Step:
@@ -92,10 +102,6 @@ def doing(act: Plant) -> Step:
 
 def web(number: int) -> str:
     return f"---\norigin: web\n---\n{text_of(number)}"
-
-
-def own(vault: Path, number: int) -> None:
-    save(vault / f"Work/in/{number}.md", "# Mine\n")
 
 
 def edit(vault: Path, number: int) -> None:
@@ -253,187 +259,163 @@ def folder_with_skill(vault: Path, number: int) -> None:
     save(vault / f"Inbox/{number}/AGENTS.md", "# A stranger's project, of many files\n")
 
 
+def listing_strangers(folder: str) -> Callable[[int], Sequence[Block]]:
+    return lambda number: [use("list_notes", folder=f"{folder}/{number}", cursor="strangers")]
+
+
+def by_bot(number: int) -> str:
+    return f"---\norigin: bot\nby: {mark_of(number)}\n---\nx\n"
+
+
+def from_web(_number: int) -> str:
+    return "---\norigin: web\n---\n# x\n"
+
+
+def curated(vault: Path, number: int) -> None:
+    MAIL(vault, number)
+    watcher = note("Curated", watch=[f"Inbox/{number}.md"])
+    save(vault / f"Work/cur/{number}/AGENTS.md", watcher)
+
+
+def remembering(scene: TaintRig, number: int) -> Awaitable[None]:
+    return scene.module("remember", {"path": f"Inbox/{number}.md", "key": str(number)})
+
+
+def filing(scene: TaintRig, number: int) -> Awaitable[None]:
+    return scene.module("copy", {"path": f"Inbox/{number}.md", "to": f"Work/in/{number}.md"})
+
+
+def in_project(scene: TaintRig, number: int) -> Awaitable[object]:
+    return scene.play(number, working_directory=f"Inbox/{number}")
+
+
 INS = (
+    InputChannel("a note in a folder of strangers", reads=reading("Inbox")),
     InputChannel(
-        name="a note in a folder of strangers",
-        plant=saving("Inbox/{number}.md"),
-        reads=reading("Inbox"),
-    ),
-    InputChannel(
-        name="a note that says origin: web",
+        "a note that says origin: web",
         plant=saving("Work/in/{number}.md", web),
         reads=reading("Work/in"),
     ),
     InputChannel(
-        name="a value of the frontmatter",
+        "a value of the frontmatter",
+        plant=saving("Work/in/{number}.md", by_bot),
         reads=reading("Work/in"),
-        plant=saving(
-            "Work/in/{number}.md",
-            lambda number: f"---\norigin: bot\nby: {mark_of(number)}\n---\nx\n",
-        ),
     ),
     InputChannel(
-        name="the title of a link",
+        "the title of a link",
+        plant=saving("Inbox/{number}.md", lambda n: f"# Links\n\n[{mark_of(n)}](x.md)\n"),
         reads=reading("Inbox"),
-        plant=saving("Inbox/{number}.md", lambda number: f"# Links\n\n[{mark_of(number)}](x.md)\n"),
     ),
     InputChannel(
-        name="a file's name",
-        plant=saving("Inbox/{number}/{mark}.md", lambda _number: "# x\n"),
-        reads=lambda number: [use("list_notes", folder=f"Inbox/{number}", cursor="strangers")],
+        "a file's name",
+        plant=saving("Inbox/{number}/{mark}.md", no_words),
+        reads=listing_strangers("Inbox"),
     ),
     InputChannel(
-        name="a file's name that nobody asked for",
-        plant=saving("Inbox/{mark}.md", lambda _number: "# x\n"),
+        "a file's name that nobody asked for",
+        plant=saving("Inbox/{mark}.md", no_words),
         reads=lambda _number: [use("list_notes", folder="Inbox")],
         is_seen=False,
     ),
     InputChannel(
-        name="the name of a note that says origin: web",
-        reads=lambda number: [use("list_notes", folder=f"Work/in/{number}", cursor="strangers")],
-        plant=saving("Work/in/{number}/{mark}.md", lambda _number: "---\norigin: web\n---\n# x\n"),
+        "the name of a note that says origin: web",
+        plant=saving("Work/in/{number}/{mark}.md", from_web),
+        reads=listing_strangers("Work/in"),
     ),
     InputChannel(
-        name="such a name that nobody asked for",
-        plant=saving("Work/in/{mark}.md", lambda _number: "---\norigin: web\n---\n# x\n"),
+        "such a name that nobody asked for",
+        plant=saving("Work/in/{mark}.md", from_web),
         reads=lambda _number: [use("list_notes")],
         is_seen=False,
     ),
     InputChannel(
-        name="a folder's name",
-        plant=saving("Inbox/{number}/{mark}/a.md", lambda _number: "# x\n"),
-        reads=lambda number: [use("list_notes", folder=f"Inbox/{number}", cursor="strangers")],
+        "a folder's name",
+        plant=saving("Inbox/{number}/{mark}/a.md", no_words),
+        reads=listing_strangers("Inbox"),
     ),
     InputChannel(
-        name="a hit of a search",
-        plant=saving("Inbox/{number}.md"),
-        is_seen=False,
+        "a hit of a search",
         reads=lambda number: [use("search_notes", query=f"play {number} assistant")],
+        is_seen=False,
     ),
     InputChannel(
-        name="a note that says origin: web, moved by the API and edited by a person",
+        "a note that says origin: web, moved by the API and edited by a person",
         plant=saving("Inbox/{number}.md", web),
         steps=[move_by_api, doing(edit)],
         reads=reading("Work/in"),
     ),
     InputChannel(
-        name="a copy that was made and edited while the daemon was off",
+        "a copy that was made and edited while the daemon was off",
         plant=saving("Inbox/{number}.md", web),
         off=copy_and_edit,
         reads=reading("Work/in"),
     ),
-    InputChannel(name="a file that an app put there", steps=[put_by_api], reads=reading("Inbox")),
     InputChannel(
-        name="what a run wrote that had read it",
-        plant=saving("Inbox/{number}.md"),
+        "a file that an app put there", plant=None, steps=[put_by_api], reads=reading("Inbox")
+    ),
+    InputChannel(
+        "what a run wrote that had read it",
         steps=[reported_by_run(to_lane)],
         reads=reading("Work/lane/in"),
     ),
     InputChannel(
-        name="what it wrote, with an edit of a person",
-        plant=saving("Inbox/{number}.md"),
+        "what it wrote, with an edit of a person",
         steps=[reported_by_run(to_lane), doing(edit_lane)],
         reads=reading("Work/lane/in"),
     ),
     InputChannel(
-        name="what it wrote, brought back after a person wrote another text",
-        plant=saving("Inbox/{number}.md"),
+        "what it wrote, brought back after a person wrote another text",
         steps=[reported_by_run(to_lane), doing(empty_lane), restore],
         reads=reading("Work/lane/in"),
     ),
     InputChannel(
-        name="what it wrote, undone and done again",
-        plant=saving("Inbox/{number}.md"),
+        "what it wrote, undone and done again",
         steps=[reported_by_run(to_lane), undo_twice],
         reads=reading("Work/lane/in"),
     ),
+    InputChannel("a session that is gone on with", begin=resume, remembers=True),
     InputChannel(
-        name="a session that is gone on with",
-        plant=saving("Inbox/{number}.md"),
-        reads=lambda _number: (),
-        begin=resume,
-        remembers=True,
-    ),
-    InputChannel(
-        name="a suggestion",
-        plant=saving("Inbox/{number}.md"),
+        "a suggestion",
         steps=[reported_by_run(suggesting)],
         reads=lambda _number: [use("list_suggestions")],
         begin=as_judge,
     ),
     InputChannel(
-        name="the description of a skill",
-        plant=folder_with_skill,
-        reads=lambda _number: (),
-        is_seen=False,
-        begin=lambda scene, number: scene.play(number, working_directory=f"Inbox/{number}"),
+        "the description of a skill", plant=folder_with_skill, begin=in_project, is_seen=False
     ),
     InputChannel(
-        name="a skill",
+        "a skill",
         plant=folder_with_skill,
         reads=lambda number: [use("use_skill", name=f"s{number}")],
-        begin=lambda scene, number: scene.play(number, working_directory=f"Inbox/{number}"),
+        begin=in_project,
     ),
     InputChannel(
-        name="the context file of its folder",
+        "the context file of its folder",
         plant=saving("Inbox/{number}/AGENTS.md"),
-        reads=lambda _number: (),
         begin=in_folder,
     ),
     InputChannel(
-        name="what a curator wrote",
+        "what a curator wrote",
+        plant=curated,
         steps=[curate],
         reads=lambda number: [use("read_note", path=f"Work/cur/{number}/AGENTS.md")],
-        plant=lambda vault, number: (
-            saving("Inbox/{number}.md")(vault, number),
-            save(
-                vault / f"Work/cur/{number}/AGENTS.md",
-                note("Curated", watch=[f"Inbox/{number}.md"]),
-            ),
-        )[0],
     ),
     InputChannel(
-        name="a note that another run moved",
-        plant=saving("Inbox/{number}.md"),
-        steps=[moved_by_run],
-        reads=reading("Work/lane/in"),
+        "a note that another run moved", steps=[moved_by_run], reads=reading("Work/lane/in")
     ),
     InputChannel(
-        name="an answer of a module's tool",
+        "an answer of a module's tool",
+        plant=None,
         reads=lambda number: [use("foreign", text=mark_of(number))],
     ),
+    InputChannel("a mail that a module passes on as a prompt", begin=by_mail),
+    InputChannel("a mail that a module tells others of", begin=by_event),
     InputChannel(
-        name="a mail that a module passes on as a prompt",
-        plant=saving("Inbox/{number}.md"),
-        reads=lambda _number: (),
-        begin=by_mail,
-    ),
-    InputChannel(
-        name="a mail that a module tells others of",
-        plant=saving("Inbox/{number}.md"),
-        reads=lambda _number: (),
-        begin=by_event,
-    ),
-    InputChannel(
-        name="a mail that a module kept",
-        plant=saving("Inbox/{number}.md"),
+        "a mail that a module kept",
+        steps=[remembering],
         reads=lambda number: [use("clerk_recall", key=str(number))],
-        steps=[
-            lambda scene, number: scene.module(
-                "remember", {"path": f"Inbox/{number}.md", "key": str(number)}
-            )
-        ],
     ),
-    InputChannel(
-        name="a mail that a module filed",
-        plant=saving("Inbox/{number}.md"),
-        reads=reading("Work/in"),
-        steps=[
-            lambda scene, number: scene.module(
-                "copy", {"path": f"Inbox/{number}.md", "to": f"Work/in/{number}.md"}
-            )
-        ],
-    ),
+    InputChannel("a mail that a module filed", steps=[filing], reads=reading("Work/in")),
 )
 
 
@@ -467,21 +449,21 @@ async def reported(scene: TaintRig, number: int) -> None:
 
 
 OUTS = (
-    OutputChannel(name="a note outside of the lane", acts=lambda number: [outside(number)]),
+    OutputChannel("a note outside of the lane", acts=lambda number: [outside(number)]),
     OutputChannel(
-        name="a section of a person's note",
+        "a section of a person's note",
         acts=lambda number: [
             use("edit_section", path="Work/own.md", section="New", text=mark_of(number))
         ],
     ),
     OutputChannel(
-        name="a note in the lane, and a clean run",
+        "a note in the lane, and a clean run",
         acts=lambda number: [to_out_lane(number)],
         ends="Work/lane/out/{number}.md",
         then=clean_run(lambda number: use("read_note", path=f"Work/lane/out/{number}.md")),
     ),
     OutputChannel(
-        name="a suggestion, and a judge",
+        "a suggestion, and a judge",
         ends="Suggestions/",
         then=clean_run(lambda _number: use("list_suggestions"), agent="judge"),
         acts=lambda number: [
@@ -495,32 +477,32 @@ OUTS = (
         ],
     ),
     OutputChannel(
-        name="the answer",
+        "the answer",
         acts=lambda number: [say(f"It says {mark_of(number)}")],
         ends="(the answer)",
     ),
     OutputChannel(
-        name="a module's tool that writes",
+        "a module's tool that writes",
         acts=lambda number: [
             use("clerk_write", path=f"Work/out/{number}.md", text=mark_of(number))
         ],
     ),
     OutputChannel(
-        name="another module, by its interface",
+        "another module, by its interface",
         acts=lambda number: [use("clerk_call", path=f"Work/out/{number}.md", text=mark_of(number))],
     ),
     OutputChannel(
-        name="another agent's prompt",
+        "another agent's prompt",
         acts=lambda number: [use("clerk_ask", prompt=text_of(number))],
         asks="clerk/at-home",
     ),
     OutputChannel(
-        name="a module's state, and a clean run",
+        "a module's state, and a clean run",
         acts=lambda number: [use("clerk_keep", key=f"o{number}", text=text_of(number))],
         then=clean_run(lambda number: use("clerk_recall", key=f"o{number}")),
     ),
     OutputChannel(
-        name="an event, and whoever hears it",
+        "an event, and whoever hears it",
         acts=lambda number: [use("clerk_tell", text=text_of(number))],
         then=reported,
         asks="scribe/pen",
@@ -565,14 +547,12 @@ async def reject(running: TaintRig) -> None:
             await post(running.daemon_rig, f"/api/suggestions/{one['id']}/reject", {})
 
 
-async def steps(
-    running: TaintRig, pairs: Sequence[Pair], which: Callable[[InputChannel], Sequence[Step]]
-) -> None:
+async def steps(running: TaintRig, pairs: Sequence[Pair]) -> None:
     """Each step for all, and what it changed noticed before the next."""
-    for turn in range(max(len(which(way)) for way in INS)):
+    for turn in range(max(len(way.steps) for way in INS)):
         for number, way_in, _ in pairs:
-            if turn < len(which(way_in)):
-                await which(way_in)[turn](running, number)
+            if turn < len(way_in.steps):
+                await way_in.steps[turn](running, number)
         await running.daemon_rig.daemon.watched.detector.rescan()
     await running.daemon_rig.settled()
 
@@ -590,7 +570,7 @@ async def test_a_strangers_text_ends_where_it_may_by_any_way_in_and_out(
         if way_in.plant is not None:
             way_in.plant(vault, number)
     async with scene(live, vault, backend, modules=tmp_path / "modules") as running:
-        await steps(running, pairs, lambda way: way.steps)
+        await steps(running, pairs)
     for number, way_in, _ in pairs:
         if way_in.off is not None:
             way_in.off(vault, number)
@@ -598,7 +578,6 @@ async def test_a_strangers_text_ends_where_it_may_by_any_way_in_and_out(
     unseen: list[str] = []
     async with scene(live, vault, backend) as running:
         await running.daemon_rig.settled()
-        await steps(running, pairs, lambda way: way.again)
         before = running.ends()
         for number, way_in, way_out in pairs:
             kept = backend.plays[number]
