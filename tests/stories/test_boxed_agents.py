@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -23,14 +22,12 @@ from tests.api.calls import get, post, refused
 from tests.api.routes.test_modules import install
 from tests.conftest import ON_DISK
 from tests.engine import containers
+from tests.modules.small_modules import write_module
 from tests.stories.boxed import KEY, SandboxedDaemon, boxed, native
 from tests.stories.daemon_rig import DaemonRig, save
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 MANIFEST = """\
-name: keeper
-version: 1.0.0
-module: module.py
 description: Keeps the work in order.
 permissions:
   read: ["Work/**", "Inbox/**"]
@@ -41,13 +38,6 @@ agents:
     paths: ["Work/**", "Inbox/**"]
     capabilities: [read, write]
     bash: [git, cat, ls, sed]
-"""
-MODULE = """\
-from parachuted.modules import Module
-
-
-class Keeper(Module):
-    pass
 """
 BASH = "bash: [git, cat, ls, sed]"
 MENDING = (
@@ -61,9 +51,7 @@ PLAN = "# Plan\n\n- one\n"
 @pytest.fixture(scope="module")
 def module(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("modules") / "keeper"
-    save(folder / "manifest.yaml", MANIFEST)
-    save(folder / "module.py", MODULE)
-    return folder
+    return write_module(folder, "", name="keeper", manifest=MANIFEST)
 
 
 @contextlib.asynccontextmanager
@@ -266,12 +254,11 @@ async def test_the_maintenance_agent_has_a_shell_and_changes_what_it_may(
 
 
 async def test_an_agent_that_may_reach_one_host_reaches_no_other(
-    engine: Mapping[str, str], home: Path, vault: Path, module: Path, tmp_path: Path
+    engine: Mapping[str, str], home: Path, vault: Path, tmp_path: Path
 ):
     """And nothing of this machine."""
-    module = shutil.copytree(module, tmp_path / "keeper")
-    network = "bash: true\n    network: [a.invalid, localhost.invalid]"
-    (module / "manifest.yaml").write_text(MANIFEST.replace(BASH, network))
+    manifest = MANIFEST.replace(BASH, "bash: true\n    network: [a.invalid, localhost.invalid]")
+    module = write_module(tmp_path / "keeper", "", name="keeper", manifest=manifest)
 
     def fetch(url: str) -> ToolUse:
         code = f'import urllib.request as u; print(u.urlopen("{url}", timeout=5).read())'

@@ -23,14 +23,12 @@ from parachuted.testing import ApiRefusal, RecordedRequest, ScriptedMessages, Tu
 from tests.api.test_app import ROUTES
 from tests.cli.command_line import CommandLine
 from tests.engine import WITHOUT, have_image
+from tests.modules.small_modules import write_module
 from tests.stories.boxed import native
 from tests.stories.daemon_rig import note, save
 from tests.stories.planted_secrets import PlantedVault, running
 
 MANIFEST = """\
-name: keeper
-version: 1.0.0
-module: module.py
 description: Keeps the work in order.
 permissions:
   read: ["Work/**"]
@@ -45,13 +43,6 @@ agents:
     description: Talks.
     paths: ["Work/**"]
     capabilities: [read, write]
-"""
-MODULE = """\
-from parachuted.modules import Module
-
-
-class Keeper(Module):
-    pass
 """
 LOOK = r"""
 env; set; cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\0' '\n'; mount; cat /proc/*/mountinfo /proc/*/maps 2>/dev/null | head -2000
@@ -266,8 +257,7 @@ async def story(tmp_path: Path, engine: Mapping[str, str] | None) -> None:
 async def act(daemon_rig: DaemonWithSecrets) -> None:
     """Agents of every kind are at work, and look for secrets."""
     folder = daemon_rig.garden.user / "keeper"
-    save(folder / "manifest.yaml", MANIFEST)
-    save(folder / "module.py", MODULE)
+    write_module(folder, "", name="keeper", manifest=MANIFEST)
     shown = json.loads(
         await daemon_rig.call("POST", "/api/modules/install", {"source": str(folder)}, is_own=True)
     )

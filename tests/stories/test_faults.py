@@ -525,6 +525,7 @@ async def test_what_is_ignored_stays_so_while_its_rules_cannot_be_read(live: Liv
     rules.mkdir()
     for _life in range(2):
         async with live() as daemon_rig:
+            hasten(daemon_rig)
             await daemon_rig.settled()
             assert daemon_rig.daemon.watched.index.get("secret.md") is None
             assert ".parachuteignore" in daemon_rig.daemon.watched.problems.open
