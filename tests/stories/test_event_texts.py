@@ -11,7 +11,7 @@ from pathlib import Path
 import aiohttp
 
 from tests.api.calls import call, get, key_of
-from tests.api.routes.test_modules import EXAMPLES, install
+from tests.api.routes.test_modules import EXAMPLES, install, run_module
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 CANARY = "the canary sings"
@@ -46,14 +46,6 @@ class ListenerModule(Module):
     async def list_heard(self):
         return list(self.heard)
 """
-
-
-def written(folder: Path, name: str, code: str, more: str) -> Path:
-    save(
-        folder / name / "manifest.yaml", f"name: {name}\nversion: 0.1.0\nmodule: module.py\n{more}"
-    )
-    save(folder / name / "module.py", code)
-    return folder / name
 
 
 def tell_secrets(daemon_rig: DaemonRig) -> None:
@@ -140,11 +132,8 @@ async def test_a_module_and_a_key_for_some_notes_hear_nothing_of_the_others(
 ):
     async with live() as daemon_rig:
         await install(daemon_rig, EXAMPLES / "daily")
-        listener = written(
-            tmp_path, "listener", LISTENER, f"permissions:\n  read: [Work/**]\n{LISTENS}"
-        )
-        reported = await install(daemon_rig, listener, "untrusted")
-        assert reported["status"] == "running", reported["problem"]
+        manifest = f"permissions:\n  read: [Work/**]\n{LISTENS}"
+        await run_module(daemon_rig, tmp_path, "listener", LISTENER, "untrusted", manifest)
         narrow = key_of(daemon_rig, "*:read", paths=["Work/**"])
 
         status, _ = await call(

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.calls import call, get, post
+from tests.api.calls import get, post
 from tests.api.http.test_module_dispatcher import KEVIN
-from tests.api.routes.test_modules import EXAMPLES, install
+from tests.api.routes.test_modules import EXAMPLES, install, run_module
 from tests.stories.daemon_rig import DaemonRig, Live, save
 
-MANIFEST = "name: ticking\nversion: 0.1.0\nmodule: module.py\nschedules: [{every: 1s}]\n"
 TICKING = """
 from parachuted.modules import Module, schedule
 
@@ -24,8 +23,7 @@ class TickingModule(Module):
     async def tick(self):
         self.publish("ticking.ticked", words="the canary sings")
 """
-
-
+SEARCH = "/api/modules/brain/tools/brain_search"
 AWAITED = ("brain: event brain.mention.detected", "brain: BrainInterface.link")
 
 
@@ -45,14 +43,9 @@ async def test_routes_tools_calls_and_events_are_reported_with_para_ids(
         for name in ("brain", "daily"):
             reported = await install(daemon_rig, EXAMPLES / name, trust)
             assert reported["status"] == "running", reported["problem"]
-        status, _ = await call(
-            daemon_rig,
-            "POST",
-            "/api/daily/entries",
-            json={"content": "the canary met [[Kevin]]", "entry_id": "monday"},
-        )
-        assert status == 201
-        await post(daemon_rig, "/api/modules/brain/tools/brain_search", {"query": "Kevin"})
+        entry = {"content": "the canary met [[Kevin]]", "entry_id": "monday"}
+        await post(daemon_rig, "/api/daily/entries", entry)
+        await post(daemon_rig, SEARCH, {"query": "Kevin"})
         async with asyncio.timeout(30):
             brain: list[dict] = []
             while not set(AWAITED) <= {one["target_endpoint"] for one in brain}:
@@ -61,44 +54,22 @@ async def test_routes_tools_calls_and_events_are_reported_with_para_ids(
         daily = await calls(daemon_rig, "daily")
 
     found = {one["target_endpoint"]: one for one in (*brain, *daily)}
-    route, tool = (
-        found["POST /api/daily/entries"],
-        found["POST /api/modules/brain/tools/brain_search"],
-    )
-    published, linked = (
-        found["daily: event daily.entry.created"],
-        found["brain: BrainInterface.link"],
-    )
-    suggested, mentioned = (
-        found["brain: BrainInterface.suggest"],
-        found["brain: event brain.mention.detected"],
-    )
+    route, tool = found["POST /api/daily/entries"], found[f"POST {SEARCH}"]
+    published, linked = found["daily: event daily.entry.created"], found[AWAITED[1]]
     assert (route["source_type"], route["status"], route["success"]) == ("local", 201, True)
-    assert (
-        tool["para_ids_involved"]
-        == suggested["para_ids_involved"]
-        == mentioned["para_ids_involved"]
-        == [KEVIN]
-    )
-    assert (published["source_type"], published["source_id"], published["request_id"]) == (
-        "module",
-        "daily",
-        route["request_id"],
-    )
-    assert (
-        linked["source_type"],
-        linked["source_id"],
-        linked["target_module"],
-        linked["success"],
-    ) == ("module", "daily", "brain", True)
+    for one in (tool, found["brain: BrainInterface.suggest"], found[AWAITED[0]]):
+        assert one["para_ids_involved"] == [KEVIN]
+    assert (published["source_type"], published["source_id"]) == ("module", "daily")
+    assert published["request_id"] == route["request_id"]
+    assert (linked["source_type"], linked["source_id"]) == ("module", "daily")
+    assert (linked["target_module"], linked["success"]) == ("brain", True)
     assert "canary" not in json.dumps([*brain, *daily])
 
 
 async def test_schedules_and_refused_events_are_reported(live: Live, tmp_path: Path):
-    save(tmp_path / "ticking/manifest.yaml", MANIFEST)
-    save(tmp_path / "ticking/module.py", TICKING)
     async with live() as daemon_rig:
-        await install(daemon_rig, tmp_path / "ticking")
+        schedules = "schedules: [{every: 1s}]\n"
+        await run_module(daemon_rig, tmp_path, "ticking", TICKING, manifest=schedules)
         jobs = (await get(daemon_rig, "/api/scheduler"))["jobs"]
         assert [(job["name"], job["module"], job["every_s"]) for job in jobs[1:]] == [
             ("ticking/tick/1", "ticking", 1)

@@ -11,13 +11,10 @@ import pytest
 
 from parachuted.access.caller import MOST_EVENTS
 from tests.api.calls import get, post
-from tests.api.routes.test_modules import install
-from tests.stories.daemon_rig import Live, save
+from tests.api.routes.test_modules import run_module
+from tests.stories.daemon_rig import Live
 
 MANIFEST = """\
-name: circle
-version: 1.0.0
-module: module.py
 permissions: {read: [Circle/], write: [Circle/]}
 hooks: [circle.turned, file.created, file.modified]
 publishes: {circle.turned: {n: number}}
@@ -72,11 +69,8 @@ class CircleModule(Module):
 async def test_a_module_that_answers_its_own_events_or_writes_for_ever_is_halted(
     live: Live, tmp_path: Path, trust: str
 ):
-    folder = tmp_path / "circle"
-    save(folder / "manifest.yaml", MANIFEST)
-    save(folder / "module.py", CODE)
     async with live() as daemon_rig:
-        await install(daemon_rig, folder, trust)
+        await run_module(daemon_rig, tmp_path, "circle", CODE, trust, MANIFEST)
         for way in ("turn", "write"):
             await post(daemon_rig, f"/api/circle/{way}", {})
             async with asyncio.timeout(30):
