@@ -84,12 +84,12 @@ async def test_a_note_that_moves_out_of_the_pattern_is_not_reported_deleted(
         assert "moved" not in history(vault)
 
         runs = len(daemon_rig.reported("run.finished"))
-        (vault / "People/Acme.md").rename(vault / "Archive/Acme 2.md")
+        (vault / "People/Acme.md").rename(vault / "Archive/Later.md")
         await daemon_rig.until(lambda: len(daemon_rig.reported("run.finished")) > runs)
         await daemon_rig.settled()
         reviewed = watched.history.runs(limit=1)[0]["reviewed"][0]
-    assert (reviewed["kind"], "Archive/Acme 2.md" in reviewed["diff"]) == ("moved", True)
-    assert "moved to Archive/Acme 2.md, which is not watched" in history(vault)
+    assert (reviewed["kind"], "Archive/Later.md" in reviewed["diff"]) == ("moved", True)
+    assert "moved to Archive/Later.md, which is not watched" in history(vault)
     assert "deleted" not in history(vault)
 
 
