@@ -6,11 +6,12 @@ from tests.cli.command_line import CommandLine
 
 
 def test_the_plan_is_shown_first_then_done_then_undone(command_line: CommandLine):
-    old = command_line.vault / "Chat/contexts/garden-context.md"
-    old.parent.mkdir(parents=True)
-    old.write_text("# Old garden\n\n## Plans\n- beans\n")
-    (command_line.vault / "Projects/garden").mkdir(parents=True)
-    (command_line.vault / "Projects/garden/AGENTS.md").write_text("# Garden\n")
+    vault, text = command_line.vault, "# Old garden\n\n## Plans\n- beans\n"
+    old, garden = vault / "Chat/contexts/garden-context.md", vault / "Projects/garden/AGENTS.md"
+    for file in (old, garden):
+        file.parent.mkdir(parents=True)
+    old.write_text(text)
+    garden.write_text("# Garden\n")
     command_line.start()
 
     plan = command_line.does("contexts", "migrate")
@@ -19,26 +20,18 @@ def test_the_plan_is_shown_first_then_done_then_undone(command_line: CommandLine
     assert old.exists()
 
     done = command_line.does("contexts", "migrate", "--apply")
-    assert (
-        (command_line.vault / "Projects/garden/AGENTS.md")
-        .read_text()
-        .startswith("# Garden\n\n## Plans\n\n- beans\n")
-    )
-    assert (
-        command_line.vault / "Chat/contexts/migrated/garden-context.md"
-    ).read_text() == "# Old garden\n\n## Plans\n- beans\n"
+    assert garden.read_text().startswith("# Garden\n\n## Plans\n\n- beans\n")
+    assert (vault / "Chat/contexts/migrated/garden-context.md").read_text() == text
     assert not old.exists()
-    assert (
-        command_line.does("contexts", "migrate", "--apply")
-        == "There are no context files in Chat/contexts.\n"
-    )
+    again = command_line.does("contexts", "migrate", "--apply")
+    assert again == "There are no context files in Chat/contexts.\n"
     run = command_line.json("runs")["runs"][0]["id"]
     assert f"parachute undo {run}" in done
     assert run in command_line.does("runs", run)
-    assert run in command_line.does("why", f"{command_line.vault}/Projects/garden/AGENTS.md:5")
+    assert run in command_line.does("why", f"{garden}:5")
 
     command_line.does("undo", run, "--yes")
-    assert (command_line.vault / "Projects/garden/AGENTS.md").read_text() == "# Garden\n"
+    assert garden.read_text() == "# Garden\n"
     assert old.exists()
 
 

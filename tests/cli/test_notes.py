@@ -8,22 +8,16 @@ from tests.cli.command_line import PARACHUTE, CommandLine
 
 
 def test_a_note_is_made_found_and_read(running: CommandLine):
-    assert running.does(
-        "new",
-        "Inbox/Stilts",
-        "# Stilts\n\nThe zanzibar walk.\n\n## Facts\n- tall\n\n### Deeper\n- x\n## End",
-    ) == ("Made Inbox/Stilts.md.\n")
+    facts = "## Facts\n- tall\n\n### Deeper\n- x\n"
+    text = f"# Stilts\n\nThe zanzibar walk.\n\n{facts}## End"
+    assert running.does("new", "Inbox/Stilts", text) == "Made Inbox/Stilts.md.\n"
     running.until(lambda: running.json("search", "zanzibar")["results"])
 
-    assert "Inbox/Stilts.md\n    # Stilts The zanzibar walk." in running.does(
-        "search", "zanzibar", "--in", "Inbox"
-    )
+    found = running.does("search", "zanzibar", "--in", "Inbox")
+    assert "Inbox/Stilts.md\n    # Stilts The zanzibar walk." in found
     assert running.does("search", "zanzibar", "--in", "Projects") == "No note was found.\n"
     assert running.does("read", "Inbox/Stilts.md").endswith("- x\n## End\n")
-    assert (
-        running.does("read", "Inbox/Stilts", "--section", "facts")
-        == "## Facts\n- tall\n\n### Deeper\n- x\n"
-    )
+    assert running.does("read", "Inbox/Stilts", "--section", "facts") == facts
     assert running.json("read", "Inbox/Stilts")["title"] == "Stilts"
 
 
@@ -38,13 +32,10 @@ def test_what_is_there_is_not_replaced_and_what_is_not_there_is_said(running: Co
 
 
 def test_reading_a_folder_names_its_context_file_and_how_to_read_it(running: CommandLine):
-    assert (
-        "Projects/garden is a folder; `parachute read Projects/garden/AGENTS.md` shows its "
-        "context file" in running.fails(1, "read", "Projects/garden")
-    )
-    assert "parachute read Projects/garden/AGENTS.md" in running.fails(
-        1, "read", "Projects/garden/", "--json"
-    )
+    how = "`parachute read Projects/garden/AGENTS.md` shows its context file"
+    said = running.fails(1, "read", "Projects/garden")
+    assert f"Projects/garden is a folder; {how}" in said
+    assert how in running.fails(1, "read", "Projects/garden/", "--json")
     (running.vault / "My Plans").mkdir()
 
     said = running.fails(1, "read", "My Plans")

@@ -28,14 +28,8 @@ def parsers(
 
 ALL = dict(parsers(make_parser()))
 SHOW_NOTHING = ["init", "start", "stop", "restart", "open", "demo", "pause", "resume", "mcp"]
-SHOW_NOTHING += [
-    "completion",
-    "auth set",
-    "vault set",
-    "vault separate",
-    "vault adopt",
-    "mcp install",
-]
+SHOW_NOTHING += [f"vault {how}" for how in ("set", "separate", "adopt")]
+SHOW_NOTHING += ["completion", "auth set", "mcp install"]
 SHOW_NOTHING += ["config set", "config get", "config unset", "keys revoke", "sandbox build"]
 SHOW_NOTHING += ["service install", "service uninstall", "modules new", "modules test"]
 SHOW_NOTHING += [f"modules {how}" for how in ("enable", "disable", "restart", "remove")]

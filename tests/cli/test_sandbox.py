@@ -4,54 +4,29 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
-from tests.cli.command_line import CommandLine
-
-
-@pytest.fixture
-def command_line(home, vault, tmp_path):
-    return CommandLine(home=home, vault=vault, folder=tmp_path)
-
 
 def test_without_an_engine_the_doctor_says_what_to_install(command_line, tmp_path):
-    done = command_line("sandbox", "doctor", DOCKER_HOST=f"unix://{tmp_path}/none")
-
+    nowhere = {"DOCKER_HOST": f"unix://{tmp_path}/none"}
+    done = command_line("sandbox", "doctor", **nowhere)
     assert (done.returncode, done.stderr) == (1, "")
     assert "NOT WELL  engine" in done.stdout
-    assert "install and start Docker" in done.stdout
-    assert (
-        "install and start Docker"
-        in command_line(
-            "sandbox", "build", "--offline", DOCKER_HOST=f"unix://{tmp_path}/none"
-        ).stderr
-    )
+    built = command_line("sandbox", "build", "--offline", **nowhere)
+    for said in (done.stdout, built.stderr):
+        assert "install and start Docker" in said
 
 
-def test_the_image_is_made_offline_and_the_doctor_finds_all_well(command_line, engine):
-    assert "made parachute-sandbox:host" in command_line.does(
-        "sandbox", "build", "--offline", **engine
-    )
-
+def test_the_image_is_made_offline_and_the_doctor_finds_all_well(command_line, engine, tmp_path):
+    """Where the daemon that runs sees no engine, it tells that too."""
+    well, nowhere = "Agents with a shell can run here.", f"unix://{tmp_path}/none"
+    built = command_line.does("sandbox", "build", "--offline", **engine)
+    assert "made parachute-sandbox:host" in built
     found = json.loads(command_line.does("sandbox", "doctor", "--json", **engine))
-
     assert found["is_well"], found
-    assert "Agents with a shell can run here." in command_line.does("sandbox", "doctor", **engine)
+    assert well in command_line.does("sandbox", "doctor", **engine)
 
-
-def test_the_doctor_tells_where_the_daemon_that_runs_sees_no_engine(command_line, engine, tmp_path):
-    command_line.does("sandbox", "build", "--offline", **engine)
-    command_line.start(
-        DOCKER_HOST=f"unix://{tmp_path}/none",
-    )
-    try:
-        reported = command_line.does("sandbox", "doctor", **engine)
-    finally:
-        command_line.does("stop")
-
-    assert "Agents with a shell can run here." in reported
-    assert (
-        f"note      not with the daemon that runs: no Docker engine answers at unix://{tmp_path}/none;"
-        in reported
-    )
-    assert "`parachute restart` from here gives it yours" in reported
+    command_line.start(DOCKER_HOST=nowhere)
+    said = command_line.does("sandbox", "doctor", **engine)
+    assert well in said
+    differs = f"note      not with the daemon that runs: no Docker engine answers at {nowhere};"
+    assert differs in said
+    assert "`parachute restart` from here gives it yours" in said

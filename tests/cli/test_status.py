@@ -14,9 +14,8 @@ from tests.cli.command_line import CommandLine
 def test_it_tells_in_a_few_lines_how_the_daemon_is(running: CommandLine):
     lines = running.does("status").splitlines()
 
-    assert lines[0].startswith(
-        f"parachuted 0.1.0 is ok: pid {running.started()[0]}, http://127.0.0.1:"
-    )
+    pid = running.started()[0]
+    assert lines[0].startswith(f"parachuted 0.1.0 is ok: pid {pid}, http://127.0.0.1:")
     assert lines[1].startswith(f"vault    {running.vault}: ")
     assert [line.split()[0] for line in lines[1:5]] == ["vault", "agent", "tasks", "budget"]
 
@@ -34,9 +33,8 @@ def test_asked_in_the_short_way_it_loads_no_parser(running: CommandLine):
         [sys.executable, "-c", code], env=running.env(), capture_output=True, text=True, check=True
     )
 
-    assert not {"argparse", "asyncio", "pathlib", "typing"} & set(
-        done.stdout.splitlines()[-1].split()
-    )
+    loaded = done.stdout.splitlines()[-1].split()
+    assert not {"argparse", "asyncio", "pathlib", "typing"} & set(loaded)
 
 
 def test_without_a_daemon_it_says_so(home, capsys):

@@ -12,45 +12,25 @@ from tests.cli.command_line import CommandLine
 
 
 def spend(command_line: CommandLine, usd: float, agent: str, ago: timedelta) -> None:
-    at = datetime.now(UTC) - ago
-    ledger = UsageStore(
-        state_folder(command_line.home, command_line.vault) / "usage.db", at.timestamp
-    )
-    run_token = RunToken(
-        run=f"run-of-{agent}",
-        agent=agent,
-        causes=("c-1",),
-        session=None,
-        max_cost_usd=1,
-        model="claude-haiku-4-5",
-    )
+    at, model = datetime.now(UTC) - ago, "claude-haiku-4-5"
+    folder = state_folder(command_line.home, command_line.vault)
+    ledger = UsageStore(folder / "usage.db", at.timestamp)
+    token = {"causes": ("c-1",), "session": None, "max_cost_usd": 1, "model": model}
+    run_token = RunToken(run=f"run-of-{agent}", agent=agent, **token)
     tokens = Tokens(input=100, output=20, cache_read=900, cache_write_5m=50)
-    ledger.settle(
-        RequestUsage(
-            run_token=run_token,
-            model=run_token.model,
-            at=at,
-            tokens=tokens,
-            usd=usd,
-            state="counted",
-        )
-    )
+    spent = {"model": model, "at": at, "tokens": tokens, "usd": usd, "state": "counted"}
+    ledger.settle(RequestUsage(run_token=run_token, **spent))
     ledger.database.close()
 
 
 def test_it_tells_what_was_spent_on_what_and_what_is_left(command_line: CommandLine):
     spend(command_line, 0.5, "curator", timedelta())
     spend(command_line, 0.25, "judge", timedelta(days=3))
-    command_line.start(
-        PARACHUTE_BUDGET_USD_PER_HOUR="7",
-    )
+    command_line.start(PARACHUTE_BUDGET_USD_PER_HOUR="7")
 
     reported = command_line.does("usage")
-    assert re.search(
-        r"^\$0\.7500 since \d{4}-\d\d-\d\d: 2 requests, 2100 tokens in, 40 out$",
-        reported,
-        re.MULTILINE,
-    )
+    whole = r"^\$0\.7500 since \d{4}-\d\d-\d\d: 2 requests, 2100 tokens in, 40 out$"
+    assert re.search(whole, reported, re.MULTILINE)
     assert re.search(r"^curator +\$0\.5000 +1 +150 +900 +20$", reported, re.MULTILINE)
     assert re.search(r"^run-of-judge +\$0\.2500 ", reported, re.MULTILINE)
     assert re.search(r"^c-1 +\$0\.7500 +2 ", reported, re.MULTILINE)

@@ -357,7 +357,9 @@ def hasten(daemon_rig: DaemonRig) -> None:
     """Let the daemon look more often at whether its vault is there: a folder put in its place gives
     no hint.
     """
-    daemon_rig.daemon.watched.detector._pace = DebounceTimes(heartbeat=0.05)
+    detector = daemon_rig.daemon.watched.detector
+    detector._pace, detector._rest_until = DebounceTimes(heartbeat=0.05), 0.0
+    detector._wake.set()
 
 
 async def test_a_disk_mounted_over_the_vault_deletes_nothing(live: Live, vault: Path):
@@ -531,6 +533,7 @@ async def test_what_is_ignored_stays_so_while_its_rules_cannot_be_read(live: Liv
             assert ".parachuteignore" in daemon_rig.daemon.watched.problems.open
     rules.rmdir()
     async with live() as daemon_rig:
+        hasten(daemon_rig)
         await daemon_rig.settled()
         assert daemon_rig.daemon.watched.index.get("secret.md") is not None
 
