@@ -307,14 +307,11 @@ async def act(daemon_rig: DaemonWithSecrets) -> None:
         daemon_rig.while_it_runs(say("Nothing.")),
         *[parrot] * 6,
     )
-    save(daemon_rig.garden.vault / "Work/plan.md", "# Plan\n\n- two\n")
-    async with asyncio.timeout(30):
-        while len(api.asked) < asked + 2:
-            await asyncio.sleep(0.02)
-    save(daemon_rig.garden.vault / "Work/plan.md", "# Plan\n\n- three\n")
-    async with asyncio.timeout(30):
-        while len(api.asked) < asked + 3:
-            await asyncio.sleep(0.02)
+    for words, count in (("two", 2), ("three", 3)):
+        save(daemon_rig.garden.vault / "Work/plan.md", f"# Plan\n\n- {words}\n")
+        async with asyncio.timeout(120):
+            while len(api.asked) < asked + count:
+                await asyncio.sleep(0.02)
 
 
 async def look(daemon_rig: DaemonWithSecrets) -> None:
