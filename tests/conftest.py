@@ -31,6 +31,9 @@ ROOM_IN_MEMORY = 4 << 30
 ON_DISK = Path("/var/tmp")  # noqa: S108 - the same
 ENGINE = re.compile(r"def \w+\([^)]*\b(engine|sandboxes)\b")
 LONGEST_FIRST = (
+    "tests/bots/test_trouble.py",
+    "tests/bots/test_attacks.py",
+    "tests/bots/test_stories.py",
     "tests/stories/test_narrow_keys.py",
     "tests/cli/test_daemon.py",
     "tests/modules/hosting/test_host.py",
