@@ -216,7 +216,8 @@ def _as_read(value: Any) -> Any:  # noqa: ANN401  a value of any shape
         return json.dumps(value)
     if not isinstance(value, str):
         return value
-    return (DoubleQuotedScalarString if _UNPRINTABLE.search(value) else PlainScalarString)(value)
+    is_quoted = value == "<<" or _UNPRINTABLE.search(value)
+    return (DoubleQuotedScalarString if is_quoted else PlainScalarString)(value)
 
 
 class HomeFile:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from parachuted.home_files import (
@@ -40,6 +40,7 @@ def plain(text: str) -> object:
     return None if node is None else node.plain()
 
 
+@example({"<<": None})
 @given(st.dictionaries(TEXTS, VALUES, min_size=1, max_size=3))
 def test_a_new_document_is_read_as_what_it_was_made_of(value):
     assert plain(new_document(value)) == value
