@@ -29,6 +29,7 @@ ROOMS = sorted(
 )
 MOST_ARGUMENTS = 8
 BUDGET_SLACK = 100  # lines that a room may shrink before its budget has to follow
+LONGEST_TEST_NAME = 70
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT, HOMES = SETTINGS["project"], SETTINGS["tool"]["parachuted"]["homes"]
 BUDGETS = SETTINGS["tool"]["parachuted"]["budgets"]
@@ -250,3 +251,11 @@ def test_no_room_outgrows_its_budget_and_a_budget_follows_its_room_down():
     assert lines.keys() == BUDGETS.keys()
     assert {room: lines[room] for room in lines if lines[room] > BUDGETS[room]} == {}
     assert {room: lines[room] for room in lines if lines[room] < BUDGETS[room] - BUDGET_SLACK} == {}
+
+
+def test_the_name_of_a_test_has_at_most_seventy_characters():
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    names = [name for file in files for name in re.findall(r"def (test_\w+)", file.read_text())]
+
+    assert names
+    assert [name for name in names if len(name) > LONGEST_TEST_NAME] == []

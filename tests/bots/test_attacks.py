@@ -39,7 +39,7 @@ async def unpair(bots: Bots, person: str) -> None:
     await bots.api("DELETE", path)
 
 
-async def test_who_is_unpaired_sees_no_more_of_a_turn_or_of_what_is_said_on_the_page(bots: Bots):
+async def test_who_is_unpaired_sees_no_more_of_a_turn_or_of_the_page(bots: Bots):
     going = asyncio.Event()
     person, chat = await bots.paired()
     bots.model.script = in_parts("First ", going, "and the secret.")

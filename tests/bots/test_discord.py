@@ -103,7 +103,7 @@ async def test_what_was_written_while_it_was_away_comes_whole_and_in_order(rig: 
         assert {*bot.texts} == {"the end"}
 
 
-async def test_an_earlier_message_of_a_chat_that_was_not_known_comes_with_the_next(
+async def test_an_earlier_message_of_an_unknown_chat_comes_with_the_next(
     rig: DiscordRig,
 ):
     cursor, ana, bob = KeptCursor(), await rig.person("Ana"), await rig.person("Bob")

@@ -35,7 +35,7 @@ async def test_the_rows_of_the_app(bots: Bots):
     await bots.until(chat, lambda shown: len([one for one in shown if "code is" in one.text]) > 1)
 
 
-async def test_a_token_is_taken_once_the_platform_has_taken_it_and_goes_nowhere_else(bots: Bots):
+async def test_a_token_is_kept_once_the_platform_takes_it_and_goes_nowhere(bots: Bots):
     name, given = bots.platform.platform, bots.platform.settings()
     token = given.pop("access_token", None) or given.pop("token")
     wrong = await bots.api("POST", f"bots/{name}", json={**given, "token": f"{token}x"})

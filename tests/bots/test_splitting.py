@@ -44,7 +44,7 @@ def test_a_code_block_that_is_cut_is_closed_and_opened_again():
     assert second.startswith("```python\nrow = ")
 
 
-def test_a_text_is_cut_between_paragraphs_and_never_within_a_word_if_it_can():
+def test_a_text_is_cut_between_paragraphs_or_else_between_words():
     text = "\n\n".join(["A sentence of some words. " * 4] * 6)
     assert all(one.strip().endswith("words.") for one in split(text, 300))
     with pytest.raises(ValueError, match="room for 200"):

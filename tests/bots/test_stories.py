@@ -79,7 +79,7 @@ async def test_a_stranger_gets_a_code_and_nothing_else_until_they_are_let_in(bot
     assert len(bots.model.jobs) == 1
 
 
-async def test_an_answer_grows_by_edits_is_split_if_it_is_long_and_can_be_stopped(bots: Bots):
+async def test_an_answer_grows_by_edits_is_split_and_can_be_stopped(bots: Bots):
     going = asyncio.Event()
     person, chat = await bots.paired()
     bots.model.script = in_parts("First ", going, "and last.")
@@ -329,7 +329,7 @@ async def test_with_daily_a_chat_writes_entries_and_a_voice_note_is_its_words(
         assert "Where do the beans go?" in bots.model.prompts[0]
 
 
-async def test_a_file_goes_to_the_agent_and_of_an_answers_files_those_it_may_show(bots: Bots):
+async def test_a_file_goes_to_the_agent_and_an_answer_shows_those_it_may(bots: Bots):
     paths = ("Charts/chart.png", "Chat/artifacts/anothers.png", "Diary/secret.png", "Charts/day.md")
     for path in paths:
         (bots.vault / path).parent.mkdir(parents=True, exist_ok=True)
@@ -373,7 +373,7 @@ async def test_without_a_model_the_bot_answers_from_the_notes(starting: Starting
         assert "south" not in shown[-1].text
 
 
-async def test_the_token_is_in_no_answer_no_note_no_log_and_no_backup_without_secrets(
+async def test_the_token_is_in_no_answer_note_log_or_backup_without_secrets(
     starting: Starting, platform: PlatformRig, home: Path, vault: Path, tmp_path: Path, caplog
 ):
     caplog.set_level("DEBUG")

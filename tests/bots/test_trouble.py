@@ -223,7 +223,7 @@ async def test_a_chat_shows_work_and_waits_as_long_as_telegram_asks_for(
 
 
 @pytest.mark.parametrize("platform", ["telegram"], indirect=True)
-async def test_a_message_is_answered_once_however_often_and_of_whatever_date_it_comes(
+async def test_a_message_is_answered_once_however_often_it_comes(
     starting: Starting, platform: TelegramRig
 ):
     updates = []

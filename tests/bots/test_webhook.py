@@ -28,7 +28,7 @@ async def webhook_set(bots: Bots, url: str | None = None) -> dict[str, Any]:
     return rig.api.webhook
 
 
-async def test_what_telegram_posts_is_answered_once_until_the_webhook_is_taken_away(
+async def test_what_telegram_posts_is_answered_once_while_there_is_a_webhook(
     starting: Starting, platform: TelegramRig
 ):
     api = platform.api
@@ -74,7 +74,7 @@ async def test_what_telegram_posts_is_answered_once_until_the_webhook_is_taken_a
         assert api.webhook == {}
 
 
-async def test_who_does_not_show_the_secret_is_turned_away_unread_limited_and_audited(bots: Bots):
+async def test_without_the_secret_a_post_is_refused_unread_limited_and_audited(bots: Bots):
     path = bots.daemon.url + PATH
     wrong: list[dict[str, str]] = [{}, {HEADER: ""}, {HEADER: "wrong"}]
     async with aiohttp.ClientSession() as client:

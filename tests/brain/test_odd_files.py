@@ -176,7 +176,7 @@ async def test_what_cannot_be_suggested_of_a_contradiction_is_left_to_the_doctor
     assert "- Role: Baker (until 0001-01-01)" in str(empty_brain.suggested)
 
 
-async def test_types_that_cannot_be_read_are_the_default_ones_until_they_are_mended(
+async def test_types_that_cannot_be_read_are_the_default_ones_until_mended(
     tmp_path: Path,
 ):
     types = "Brain/types.yaml"

@@ -210,7 +210,7 @@ async def test_a_turn_is_followed_by_its_events_and_said_once(vault: Path):
             await service.stop_turn(made["id"])
 
 
-async def test_a_turn_that_is_stopped_at_any_moment_ends_and_the_next_is_answered(vault: Path):
+async def test_a_turn_stopped_at_any_moment_ends_and_the_next_is_answered(vault: Path):
     async with scripted_chat(vault, words("On the left bed.")) as (chat, _runs):
         made, turns = await linked(chat), chat.instance.turns
         ends = []

@@ -53,7 +53,7 @@ async def refused(chat: ModuleHarness, session_id: str, words: str) -> None:
         await session(chat, session_id)
 
 
-async def test_what_a_file_refuses_is_kept_until_it_is_written_or_its_session_goes(
+async def test_what_a_file_refuses_is_kept_until_written_or_its_session_goes(
     chat: ModuleHarness, vault: Path
 ):
     made = await made_with(chat, "One")

@@ -99,7 +99,7 @@ async def test_notes_called_by_their_date_come_in_beside_what_is_there(tmp_path:
         assert (await module.request("GET", f"/entries/{mine}"))["content"] == "Mine."
 
 
-async def test_what_cannot_be_imported_is_said_and_files_of_other_kinds_are_counted(
+async def test_what_cannot_be_imported_is_said_and_other_files_are_counted(
     tmp_path: Path,
 ):
     for name in ("2026-01-01.md", "plan.md", "b.docx", "c.DOCX", "README"):

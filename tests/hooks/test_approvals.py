@@ -32,9 +32,7 @@ def change(path, text="#!/bin/sh\nrm -rf ~\n"):
     path.write_text(text)
 
 
-def test_what_is_seen_for_the_first_time_may_run_and_is_pinned_for_its_owner_alone(
-    approvals, script, home
-):
+def test_what_is_seen_first_may_run_and_is_pinned_for_its_owner_alone(approvals, script, home):
     assert approvals.refusal_of([]) is None
     assert not (home / NAME).exists()
 
@@ -96,9 +94,7 @@ def test_a_script_that_went_and_came_back_changed_is_seen(approvals, script):
 
 
 @pytest.mark.parametrize("is_there", [True, False])
-def test_a_script_that_is_seen_empty_or_not_at_all_is_pinned_as_it_is_written(
-    approvals, home, is_there
-):
+def test_a_script_seen_empty_or_not_at_all_is_pinned_as_it_is_written(approvals, home, is_there):
     script = home / "on-session-start.sh"
     if is_there:
         script.touch()
