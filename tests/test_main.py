@@ -27,6 +27,12 @@ def test_the_module_is_the_command(home):
     assert (done.returncode, done.stdout) == (3, "")
 
 
+def test_a_python_that_leaves_docstrings_out_is_told_what_to_do(home):
+    words = [sys.executable, "-OO", "-m", "parachuted", "config", "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert (done.returncode, "unset PYTHONOPTIMIZE" in done.stderr) == (1, True)
+
+
 def test_so_is_the_script(home):
     script = shutil.which("parachute", path=str(Path(sys.executable).parent))
     done = subprocess.run([script, "--version"], capture_output=True, text=True, check=False)

@@ -37,9 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = FAILED
     except OSError as error:
-        advice = "; make room there, then try again" if error.errno in _FULL else ""
-        what = error.strerror or error
-        code = _complain(f"{error.filename or 'this machine'}: {what}{advice}", FAILED)
+        is_full = error.errno in _FULL
+        if error.filename is None and not is_full:
+            raise  # a mistake of ours
+        advice = "; make room there, then try again" if is_full else ""
+        code = _complain(f"{error.filename or 'the disk'}: {error.strerror}{advice}", FAILED)
     return code
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from parachuted import __version__
 from parachuted.cli.commands import Command, CommandFunction, CommandParser
+from parachuted.errors import ParachuteError
 
 _ABOUT = """\
 parachuted makes a folder of markdown come alive: notes say what they watch, and when
@@ -48,6 +49,10 @@ _FILES = {
 
 
 def parse(arguments: Sequence[str]) -> tuple[CommandFunction, argparse.Namespace]:
+    if sys.flags.optimize > 1:
+        raise ParachuteError(
+            "commands are read from docstrings: unset PYTHONOPTIMIZE, and leave -OO away"
+        )
     chosen = [file for file, names in _FILES.items() if arguments and arguments[0] in names]
     if arguments and not chosen and not arguments[0].startswith("-"):
         from parachuted.cli.module_commands import find_module_command
