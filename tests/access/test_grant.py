@@ -29,6 +29,11 @@ def test_no_grant_reaches_control_files_however_wide(path):
     assert not ALL.may_write(path)
 
 
+def test_who_has_read_strangers_text_writes_the_files_named_for_that_alone():
+    assert [ALL.may_write(path, tainted=True) for path in ("log.md", "a.md")] == [True, False]
+    assert ALL.may_write("a.md")
+
+
 def test_a_lane_is_no_way_to_write_what_was_not_granted():
     grant = Grant(agent="a", reads=EVERYWHERE, writes=NOWHERE, tainted_writes=EVERYWHERE)
 
