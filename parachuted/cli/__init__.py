@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         is_full = error.errno in _FULL
         if error.filename is None and not is_full:
-            raise  # a mistake of ours
+            raise  # a fault of this program
         advice = "; make room there, then try again" if is_full else ""
         code = _complain(f"{error.filename or 'the disk'}: {error.strerror}{advice}", FAILED)
     return code

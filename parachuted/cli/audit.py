@@ -1,4 +1,4 @@
-"""Audit: what was done, by whom, read from the files, so without a daemon too."""
+"""Audit: what was done and who did it, read from the files, so without a daemon too."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _FILTERS = f"""
 """
 
 
-@command("audit", "what was done, by whom", f"{_FILTERS}\n{JSON}")
+@command("audit", "what was done, and who did it", f"{_FILTERS}\n{JSON}")
 def audit(options: Namespace) -> None:
     """Show every call of the API, call of a tool, run of an agent and write, the latest last.
 
@@ -77,9 +77,9 @@ def audit_verify(_options: Namespace) -> Steps:
         say(f"The audit was changed: {count(len(verdict.findings), 'finding')} in {what}.")
 
 
-@verb("audit graph", "who called whom", _FILTERS)
+@verb("audit graph", "which program called what", _FILTERS)
 def audit_graph(options: Namespace) -> Steps:
-    """Draw who called whom in the last day, how often and how slowly.
+    """Draw which program called what in the last day, how often and how slowly.
 
     --since WHEN  such as 24h, 7d, 2026-01-31 or 2026-01-31T12:00:00Z
     """

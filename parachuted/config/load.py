@@ -194,7 +194,7 @@ class _Reading:
                 self.take(key, str(value), place)
 
     def take_foreign_variables(self) -> None:
-        """What other programs' variables say of what nothing of ours has said."""
+        """What the variables of other programs say of settings that nothing else has named."""
         for name, key in _FOREIGN.items():
             text = self._env.get(name, "")
             is_default = key == "agent.base_url" and text.rstrip("/") == _ANTHROPIC

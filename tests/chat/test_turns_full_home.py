@@ -54,15 +54,11 @@ def assert_says_what_to_do(event: dict[str, Any]) -> None:
     assert event["canRetry"]
 
 
-async def test_a_full_home_ends_a_turn_that_goes_well_once_there_is_room(talking, disk):
-    def model(request: RecordedRequest):
-        if "Fill it" in json.dumps(request.body) and not filled:
-            filled.append(True)
-            fill(disk)
-        return [say("Here.")]
-
-    filled: list[bool] = []
-    async with ScriptedMessages([model] * 100) as api, talking(api) as rig:
+async def test_a_turn_on_a_full_home_says_so_and_goes_well_once_there_is_room(talking, disk):
+    async with (
+        ScriptedMessages([lambda _request: [say("Here.")]] * 100) as api,
+        talking(api) as rig,
+    ):
         await install_official(rig, "chat")
         session = (await last_event(rig, {"message": "Are you there?"}))["sessionId"]
         fill(disk)
@@ -75,7 +71,20 @@ async def test_a_full_home_ends_a_turn_that_goes_well_once_there_is_room(talking
         shown = await get(rig, f"/api/chat/{session}")
         assert [one["role"] for one in shown["messages"]] == ["user", "assistant"] * 2
 
-        end = await last_event(rig, {"message": "Fill it"})  # while it goes on
+
+async def test_a_home_that_fills_up_during_a_turn_ends_it(talking, disk):
+    """On a daemon of its own: a file that has grown before has room for one more answer."""
+
+    def model(request: RecordedRequest):
+        if "Fill it" in json.dumps(request.body) and not filled:
+            filled.append(True)
+            fill(disk)
+        return [say("Here.")]
+
+    filled: list[bool] = []
+    async with ScriptedMessages([model] * 100) as api, talking(api) as rig:
+        await install_official(rig, "chat")
+        end = await last_event(rig, {"message": "Fill it"})
         assert_says_what_to_do(end)
         make_room(disk)
         body = {"message": "Are you there?", "sessionId": end["sessionId"]}

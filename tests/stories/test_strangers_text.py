@@ -312,7 +312,7 @@ INS = (
         reads=listing_strangers("Inbox"),
     ),
     InputChannel(
-        "a file's name that nobody asked for",
+        "a file's name that was not asked for",
         plant=saving("Inbox/{mark}.md", no_words),
         reads=lambda _number: [use("list_notes", folder="Inbox")],
         is_seen=False,
@@ -323,7 +323,7 @@ INS = (
         reads=listing_strangers("Work/in"),
     ),
     InputChannel(
-        "such a name that nobody asked for",
+        "such a name that was not asked for",
         plant=saving("Work/in/{mark}.md", from_web),
         reads=lambda _number: [use("list_notes")],
         is_seen=False,
