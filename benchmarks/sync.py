@@ -15,7 +15,7 @@ from benchmarks.report import Figure
 from benchmarks.serving import percentile
 from benchmarks.vaults import make_vault
 
-_BOUND_MS = 15
+_BOUND_MS = 400  # made from the index at each call
 _ASKED = 200
 _CHANGES = 60
 
@@ -52,7 +52,6 @@ def _changes() -> str:
 
 def _polled(process: Process, path: str, name: str) -> Figure:
     connection = http.client.HTTPConnection("127.0.0.1", process.port)
-    _asked(connection, path)  # the first one makes what the others find made
     spans = [_asked(connection, path) for _ in range(_ASKED)]
     connection.close()
     return _figure(name, spans)

@@ -103,7 +103,7 @@ class HttpRoutes:
             self._health(),
             *self._loop_routes(),
             self._doctor(dispatcher),
-            *api.file_routes(vault.store, watched.index, vault.search, vault.elapsed.moment),
+            *api.file_routes(vault.store, watched.index, vault.search),
             *self._context_routes(),
             self._runs,
             self._history,

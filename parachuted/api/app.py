@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from datetime import datetime
 from socket import socket
 
 from aiohttp import web
@@ -30,13 +29,7 @@ from parachuted.sync import FileDigests
 from parachuted.vault import Store, VaultIndex
 
 
-def file_routes(
-    store: Store,
-    index: VaultIndex,
-    search: Search,
-    elapsed: Callable[[], datetime],
-) -> tuple[object, ...]:
-    """The groups of routes for files; `elapsed` is a time that no jump of the wall clock moves."""
+def file_routes(store: Store, index: VaultIndex, search: Search) -> tuple[object, ...]:
     digests = FileDigests(store.root)
     return (
         NoteListingRoutes(store.root, search),
@@ -46,7 +39,7 @@ def file_routes(
         SearchRoutes(search),
         FileRoutes(store),
         FileStreamRoutes(store, digests),
-        SyncRoutes(store, index, digests, elapsed),
+        SyncRoutes(store, index, digests),
     )
 
 

@@ -3,24 +3,19 @@
 from parachuted.sync.listing import (
     BINARY_SUFFIXES,
     FileDigests,
-    FolderListing,
+    ListedFile,
     ListingQuery,
-    ListingRow,
-    ListingView,
-    VisibleFiles,
+    list_files,
 )
-from parachuted.sync.putting import DeletionCounter, PutResult, can_be_merged, put_whole
+from parachuted.sync.putting import PutResult, can_be_merged, put_whole
 
 __all__ = [
     "BINARY_SUFFIXES",
-    "DeletionCounter",
     "FileDigests",
-    "FolderListing",
+    "ListedFile",
     "ListingQuery",
-    "ListingRow",
-    "ListingView",
     "PutResult",
-    "VisibleFiles",
     "can_be_merged",
+    "list_files",
     "put_whole",
 ]

@@ -9,9 +9,9 @@ import os
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from parachuted.errors import PathRefusedError
 from parachuted.vault import IndexEntry, VaultIndex, VaultPath, VaultRoot, digest_of_open
@@ -29,12 +29,11 @@ class FileDigests:
         self._known: OrderedDict[str, tuple[_State, str]] = OrderedDict()
 
     def known(self, path: str, entry: IndexEntry) -> str | None:
-        found = self._known.get(path)
-        return (
-            found[1]
-            if found is not None and found[0] == (entry.mtime_ns, entry.size, entry.inode)
-            else None
-        )
+        """What the index knows of a note, or what was read of another file in that state."""
+        if entry.digest is not None:
+            return entry.digest
+        state, digest = self._known.get(path, (None, None))
+        return digest if state == (entry.mtime_ns, entry.size, entry.inode) else None
 
     def learn(self, paths: Iterable[str]) -> dict[str, str]:
         """The digests of those that can be read. Blocks on the disk."""
@@ -76,143 +75,68 @@ def _is_fresh(status: os.stat_result) -> bool:
 
 
 BINARY_SUFFIXES = (
-    ".wav",
-    ".mp3",
-    ".m4a",
-    ".ogg",
-    ".opus",
-    ".png",
-    ".jpg",
-    ".jpeg",
-    ".gif",
-    ".webp",
-    ".pdf",
+    *(".wav", ".mp3", ".m4a", ".ogg", ".opus"),
+    *(".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf"),
 )
-_FOLDERS_A_TURN = 64
 _ELSEWHERE = re.compile(r"[\\\ud800-\udfff]|^[A-Za-z]:")
-
-
-class VisibleFiles(Protocol):
-    """Which files exist for a caller. Equal ones see the same."""
-
-    def sees(self, path: str) -> bool: ...
-
-    def enters(self, folder: str) -> bool: ...
-
-
-class ListingRow(NamedTuple):
-    """`hash` is a digest, or changes with the file; `modified` in Unix seconds."""
-
-    path: str
-    hash: str
-    size: int
-    modified: float
-    changed_ns: int
-
-
-@dataclass(slots=True, kw_only=True)
-class FolderListing:
-    """The rows of one folder at one version of it; `encoded`: as they are sent."""
-
-    version: int
-    rows: Sequence[ListingRow]
-    newest_ns: int
-    encoded: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListingQuery:
-    """`pattern` is fnmatch's, for names; `whose` tells apart callers who see other files.
-
-    `quick`: digests of files that are not notes are not needed.
-    """
+    """`pattern` is fnmatch's, for names; `date` stands in the path."""
 
     root: str
     pattern: str
     include_binary: bool
-    quick: bool
-    whose: Hashable
+    date: str = ""
+    since_ns: int = 0
 
 
-@dataclass(slots=True)
-class ListingView:
-    """`known` gives the digest of a file that is not a note, if it was ever read."""
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """`place` is its path in the vault, `path` the one below the root."""
 
-    index: VaultIndex
-    asked: ListingQuery
-    access: VisibleFiles
-    known: Callable[[str, IndexEntry], str | None]
-    encoded: bytes | None = None
-    _parts: dict[str, FolderListing] = field(default_factory=dict)
-    _version: int = -1
+    place: str
+    path: str
+    entry: IndexEntry
 
-    async def refresh(self, read: Mapping[str, str] | None = None) -> list[str]:
-        """Returns files whose digests are missing; `read` is what was found by reading them.
+    @property
+    def state(self) -> str:
+        """A text that changes with the file."""
+        return f"{self.entry.mtime_ns:x}-{self.entry.size:x}-{self.entry.inode:x}"
 
-        Files that could not be read are then listed by what else changes with them.
-        """
-        version, missing, fresh = self.index.version, list[str](), dict[str, FolderListing]()
-        if version == self._version:
-            return missing
-        made = 0
-        for folder in sorted(self.index.below(self.asked.root)):
-            part = self._parts.get(folder)
-            if part is None or part.version != self.index.version_of(folder):
-                if not self.access.enters(folder):
-                    continue
-                part = self._part(folder, missing, read)
-                made += 1
-                if made % _FOLDERS_A_TURN == 0:
-                    await asyncio.sleep(0)
-            fresh[folder] = part
-        is_whole = all(part.version >= 0 for part in fresh.values())
-        self._parts, self._version, self.encoded = fresh, version if is_whole else -1, None
-        return missing
 
-    def parts(self, *, since_ns: int = 0) -> list[FolderListing]:
-        return [part for part in self._parts.values() if part.rows and part.newest_ns >= since_ns]
-
-    def _part(
-        self, folder: str, missing: list[str], read: Mapping[str, str] | None
-    ) -> FolderListing:
-        version, is_sure = self.index.version_of(folder), True
+async def list_files(
+    index: VaultIndex, query: ListingQuery, sees: Callable[[str], bool]
+) -> list[ListedFile]:
+    """The files that `sees` allows, by path. Other work goes on between folders."""
+    found, is_wanted = list[ListedFile](), _wanted(query)
+    cut = len(query.root) + 1 if query.root else 0
+    for folder in sorted(index.below(query.root)):
         prefix = f"{folder}/" if folder else ""
-        cut = len(self.asked.root) + 1 if self.asked.root else 0
-        wanted, sees, rows = _wanted(self.asked), self.access.sees, list[ListingRow]()
-        before = self._parts.get(folder)
-        known = {row.path: row for row in before.rows} if before is not None else {}
-        for name, entry in sorted(self.index.entries(folder).items()):
-            path = prefix + name
-            if not wanted(name) or _ELSEWHERE.search(path[cut:]) or not sees(path):
-                continue
-            digest = entry.digest or (None if self.asked.quick else self.known(path, entry))
-            if digest is None and not self.asked.quick:
-                is_sure = False
-                if read is None:
-                    missing.append(path)
-                else:
-                    digest = read.get(path)
-            rows.append(_row(path[cut:], entry, digest, known.get(path[cut:])))
-        newest = max((row.changed_ns for row in rows), default=0)
-        return FolderListing(version=version if is_sure else -1, rows=rows, newest_ns=newest)
+        for name, entry in sorted(index.entries(folder).items()):
+            place = prefix + name
+            path = place[cut:]
+            if (
+                is_wanted(name)
+                and query.date in path
+                and (not query.since_ns or _changed_ns(entry) >= query.since_ns)
+                and not _ELSEWHERE.search(path)
+                and sees(place)
+            ):
+                found.append(ListedFile(place, path, entry))
+        await asyncio.sleep(0)
+    return found
 
 
-def _row(path: str, entry: IndexEntry, digest: str | None, before: ListingRow | None) -> ListingRow:
-    """One that was read in the moment of its change changed when it was first listed so."""
-    mark, modified = (
-        digest or f"{entry.mtime_ns:x}-{entry.size:x}-{entry.inode:x}",
-        entry.mtime_ns / 1e9,
-    )
-    changed_ns = entry.ctime_ns
-    if not changed_ns:
-        is_same = before is not None and before[:4] == (path, mark, entry.size, modified)
-        changed_ns = before.changed_ns if before is not None and is_same else time.time_ns()
-    return ListingRow(path, mark, entry.size, modified, max(entry.mtime_ns, changed_ns))
+def _changed_ns(entry: IndexEntry) -> int:
+    """A file that was read in the moment of its change counts as changed until the next scan."""
+    return max(entry.mtime_ns, entry.ctime_ns or time.time_ns())
 
 
-def _wanted(asked: ListingQuery) -> Callable[[str], bool]:
+def _wanted(query: ListingQuery) -> Callable[[str], bool]:
     """What fnmatch makes of a pattern never steps back over a star."""
-    is_meant = re.compile(fnmatch.translate(asked.pattern)).match
-    if not asked.include_binary:
+    is_meant = re.compile(fnmatch.translate(query.pattern)).match
+    if not query.include_binary:
         return lambda name: is_meant(name) is not None
     return lambda name: is_meant(name) is not None or name.lower().endswith(BINARY_SUFFIXES)

@@ -78,17 +78,12 @@ class IndexEntry(bytes):
 
 
 class VaultIndex:
-    """One thread changes it; others may read single entries.
-
-    `version` grows with every change.
-    """
+    """One thread changes it; others may read single entries."""
 
     def __init__(self) -> None:
         self._folders: dict[str, dict[str, IndexEntry]] = {"": {}}
         self._children: dict[str, set[str]] = {"": set()}
         self._context_folders: set[str] = set()
-        self.version = 0
-        self._versions: dict[str, int] = {}
 
     def get(self, path: str) -> IndexEntry | None:
         folder, _, name = path.rpartition("/")
@@ -128,10 +123,6 @@ class VaultIndex:
     def all_folders(self) -> list[str]:
         return self.below("")
 
-    def version_of(self, folder: str) -> int:
-        """The version at which a file directly in that folder changed last."""
-        return self._versions.get(folder, 0)
-
     def context_folders(self) -> list[str]:
         return sorted(self._context_folders)
 
@@ -152,10 +143,8 @@ class VaultIndex:
         if entry is not None:
             self.add_folder(folder)
             self._folders[folder][name] = entry
-            self._count(folder)
         elif folder in self._folders:
             self._folders[folder].pop(name, None)
-            self._count(folder)
         if name in CONTEXT_NAMES and (before and before.size) != (entry and entry.size):
             self._follow_contexts(folder)
 
@@ -171,8 +160,6 @@ class VaultIndex:
         for place in reversed(self.below(folder)):
             self._folders.pop(place, None)
             self._children.pop(place, None)
-            self._count(place)
-            self._versions.pop(place, None)
             if place in self._context_folders:
                 self._follow_contexts(place)
         parent, _, name = folder.rpartition("/")
@@ -181,13 +168,8 @@ class VaultIndex:
     def fill_folder(self, folder: str, files: Mapping[str, IndexEntry]) -> None:
         self.add_folder(folder)
         self._folders[folder].update(files)
-        self._count(folder)
         if not files.keys().isdisjoint(CONTEXT_NAMES):
             self._follow_contexts(folder)
-
-    def _count(self, folder: str) -> None:
-        self.version += 1
-        self._versions[folder] = self.version
 
     def _follow_contexts(self, folder: str) -> None:
         if self._folders.get(folder, {}).keys().isdisjoint(CONTEXT_NAMES):

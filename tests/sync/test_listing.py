@@ -1,172 +1,75 @@
 from __future__ import annotations
 
-import asyncio
 import time
 
 import pytest
 
 from parachuted.keys import AccessGrant, PathGlob
-from parachuted.sync import ListingQuery, ListingRow, ListingView
+from parachuted.sync import ListedFile, ListingQuery, list_files
 from parachuted.vault import IndexEntry, VaultIndex
 
 ALL = AccessGrant(alternatives=None)
-
-
-def entry(number: int = 1, *, digest: str | None = "d", ctime_ns: int | None = None) -> IndexEntry:
-    return IndexEntry(
-        number * 10**9, number * 10**9 if ctime_ns is None else ctime_ns, number, number, digest
-    )
-
-
-def view(
-    index: VaultIndex,
-    *,
-    access: AccessGrant = ALL,
-    known=lambda _path, _entry: None,
-    **asked: object,
-) -> ListingView:
-    given = {
-        "root": "",
-        "pattern": "*.md",
-        "include_binary": False,
-        "quick": False,
-        "whose": access,
-        **asked,
-    }
-    return ListingView(index, ListingQuery(**given), access, known)
+SECOND = 10**9
 
 
 def index_of(*paths: str) -> VaultIndex:
+    """The file at place n changed in second n."""
     index = VaultIndex()
     for number, path in enumerate(paths, 1):
-        index.set(path, entry(number, digest=f"d{number}" if path.endswith(".md") else None))
+        digest = "d" if path.endswith(".md") else None
+        index.set(path, IndexEntry(number * SECOND, number * SECOND, number, number, digest))
     return index
 
 
-async def rows(shown: ListingView) -> list[ListingRow]:
-    await shown.refresh()
-    return [row for part in shown.parts() for row in part.rows]
+async def listed(
+    index: VaultIndex, *, access: AccessGrant = ALL, **asked: object
+) -> list[ListedFile]:
+    query = {"root": "", "pattern": "*.md", "include_binary": False, **asked}
+    return await list_files(index, ListingQuery(**query), access.sees)
 
 
-async def test_paths_are_relative_to_the_root_and_nothing_else_is_listed():
-    index = index_of("Daily/a.md", "Daily/deep/er/b.md", "Dailyx/c.md", "d.md", "Daily/e.txt")
+@pytest.mark.parametrize(
+    ("asked", "paths"),
+    [
+        ({}, ["d.md", "Daily/a.md", "Daily/deep/b.md", "Dailyx/c.md"]),
+        ({"root": "Daily"}, ["a.md", "deep/b.md"]),
+        ({"root": "Daily", "date": "deep"}, ["deep/b.md"]),
+        ({"root": "Daily", "include_binary": True, "pattern": "none"}, ["p.png"]),
+        ({"since_ns": 3 * SECOND}, ["d.md", "Dailyx/c.md"]),
+        ({"root": "Nowhere"}, []),
+        ({"access": AccessGrant(alternatives=(((PathGlob("Daily/a*"),),),))}, ["Daily/a.md"]),
+    ],
+)
+async def test_a_listing_has_the_files_that_it_is_asked_for(asked, paths):
+    index = index_of("Daily/a.md", "Daily/deep/b.md", "Dailyx/c.md", "d.md", "Daily/p.png")
 
-    assert [row.path for row in await rows(view(index, root="Daily"))] == ["a.md", "deep/er/b.md"]
-    assert [row.path for row in await rows(view(index))] == [
-        "d.md",
-        "Daily/a.md",
-        "Daily/deep/er/b.md",
-        "Dailyx/c.md",
-    ]
-
-
-async def test_only_folders_that_changed_are_made_again():
-    index = index_of("a/one.md", "b/two.md")
-    shown = view(index)
-    await shown.refresh()
-    before = {id(part): part for part in shown.parts()}
-
-    index.set("a/one.md", entry(9, digest="new"))
-    index.set("c/three.md", entry(3, digest="d3"))
-    index.drop_folder("nowhere")
-    after = await rows(shown)
-
-    assert [row.hash for row in after] == ["new", "d2", "d3"]
-    assert len([part for part in shown.parts() if id(part) in before]) == 1
+    assert [file.path for file in await listed(index, **asked)] == paths
 
 
-async def test_folders_that_are_gone_are_listed_no_more():
-    index = index_of("a/one.md", "b/two.md")
-    shown = view(index)
-    await shown.refresh()
-    index.drop_folder("a")
-
-    assert [row.path for row in await rows(shown)] == ["b/two.md"]
-
-
-async def test_since_leaves_out_folders_whose_files_are_all_older():
-    index = index_of("a/one.md", "b/two.md", "c/three.md")
-    shown = view(index)
-    await shown.refresh()
-
-    assert [part.rows[0].path for part in shown.parts(since_ns=2 * 10**9)] == [
-        "b/two.md",
-        "c/three.md",
-    ]
-
-
-async def test_a_change_read_in_its_moment_counts_from_its_listing():
+async def test_a_file_read_in_the_moment_of_its_change_counts_as_changed():
     index = VaultIndex()
-    index.set("moved-in.md", entry(1, ctime_ns=0))
-    shown, begun = view(index), time.time_ns()
+    index.set("moved-in.md", IndexEntry(SECOND, 0, 1, 1, "d"))
 
-    (first,) = await rows(shown)
-    index.set("other.md", entry(2))
-    again = next(row for row in await rows(shown) if row.path == "moved-in.md")
-
-    assert begun <= first.changed_ns == again.changed_ns
-    assert first.modified == 1.0
+    assert len(await listed(index, since_ns=time.time_ns())) == 1
 
 
-async def test_files_that_are_no_notes_are_asked_for_once_and_listed():
-    index = index_of("a.png", "b.png")
-    digests: dict[str, str] = {}
-    shown = view(index, include_binary=True, known=lambda path, _entry: digests.get(path))
-
-    assert await shown.refresh() == ["a.png", "b.png"]
-    digests["a.png"] = "of a"
-    assert await shown.refresh({}) == []
-    listed = {row.path: row.hash for part in shown.parts() for row in part.rows}
-    assert listed["a.png"] == "of a"
-    assert listed["b.png"]  # it could not be read; it is not taken for one that is gone
-    digests["b.png"] = "of b"
-    assert await shown.refresh() == []
-    assert {row.path: row.hash for part in shown.parts() for row in part.rows}["b.png"] == "of b"
-
-
-async def test_a_quick_listing_needs_no_digest_and_changes_with_the_file():
+async def test_the_state_of_a_file_changes_with_it():
     index = index_of("a.png")
-    shown = view(index, include_binary=True, quick=True)
-    before = (await rows(shown))[0].hash
-    index.set("a.png", entry(7, digest=None))
+    before = (await listed(index, pattern="*"))[0].state
+    index.set("a.png", IndexEntry(7 * SECOND, SECOND, 1, 1, None))
 
-    assert (await rows(shown))[0].hash != before
-
-
-async def test_what_the_caller_may_not_see_is_not_listed():
-    index = index_of("Daily/a.md", "Daily/b.md", "Daily/private/a.md", "c.md")
-    access = AccessGrant(alternatives=(((PathGlob("Daily/a*"),),),))
-
-    assert [row.path for row in await rows(view(index, access=access))] == ["Daily/a.md"]
+    assert (await listed(index, pattern="*"))[0].state != before
 
 
 @pytest.mark.parametrize("name", ["..\\..\\x.md", "C:x.md", "b\udcffd.md"])
 async def test_names_that_lead_elsewhere_on_another_system_are_not_sent(name):
-    assert await rows(view(index_of(name))) == []
+    assert await listed(index_of(name)) == []
 
 
 @pytest.mark.parametrize("pattern", ["*" * 200, "*a" * 100, "[" * 200, "*?" * 100, "[!a]*" * 40])
 async def test_no_pattern_takes_long(pattern):
     index = index_of(*(f"{'a' * 200}{number}.md" for number in range(50)))
     began = time.process_time()
-    await view(index, pattern=pattern).refresh()
+    await listed(index, pattern=pattern)
 
     assert time.process_time() - began < 5
-
-
-async def test_a_large_listing_leaves_the_loop_to_others_while_it_is_made():
-    index = index_of(*(f"{number}/note.md" for number in range(1_000)))
-    turns = 0
-
-    async def others() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    async with asyncio.TaskGroup() as group:
-        task = group.create_task(others())
-        await view(index).refresh()
-        task.cancel()
-
-    assert turns > 5

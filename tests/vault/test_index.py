@@ -194,21 +194,6 @@ def test_a_save_that_fails_leaves_the_last_one_and_nothing_half_written(snapshot
     assert held(IndexSnapshot(home).load()) == {"a.md": entry(0)}
 
 
-def test_a_folder_s_version_grows_with_what_is_directly_in_it_alone():
-    index = VaultIndex()
-    index.set("a/one.md", IndexEntry(1, 1, 1, 1, None))
-    index.set("b/two.md", IndexEntry(1, 1, 1, 2, None))
-    first, second, whole = index.version_of("a"), index.version_of("b"), index.version
-
-    index.set("a/one.md", IndexEntry(2, 2, 2, 1, None))
-
-    assert index.version_of("a") > first
-    assert index.version > whole
-    assert index.version_of("b") == second
-    index.drop_folder("b")
-    assert (index.version_of("b"), index.version_of("nowhere")) == (0, 0)
-
-
 def test_an_entry_gives_back_its_values_and_takes_little_memory(tmp_path):
     (tmp_path / "a.md").write_text("a")
     status = (tmp_path / "a.md").stat()

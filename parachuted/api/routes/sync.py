@@ -5,48 +5,33 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Annotated
 
-from aiohttp import web
 from pydantic import Field
 
 from parachuted.access.filter import AccessFilter
-from parachuted.api.http.answers import json_bytes
 from parachuted.api.http.decorators import delete, get, post
-from parachuted.api.http.route import (
-    ApiCall,
-    AppRequestModel,
-    FolderParameter,
-    Wrapped,
-)
+from parachuted.api.http.route import ApiCall, AppRequestModel, FolderParameter
 from parachuted.api.routes.note_writer import author_of, keep_bases, put_file, refuse_programs
-from parachuted.errors import (
-    ConflictError,
-    NotFoundError,
-    ParachuteError,
-    PathRefusedError,
-)
+from parachuted.errors import ConflictError, NotFoundError, ParachuteError, PathRefusedError
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.sync import (
     BINARY_SUFFIXES,
-    DeletionCounter,
     FileDigests,
-    FolderListing,
+    ListedFile,
     ListingQuery,
-    ListingRow,
-    ListingView,
     can_be_merged,
+    list_files,
 )
 from parachuted.vault import Author, Store, VaultIndex, VaultPath, digest_of, printable
 
-_MOST_PATHS, _MOST_FILES, _MOST_VIEWS = 1_000, 500, 12
+_MOST_PATHS, _MOST_FILES = 1_000, 500
 _LARGEST_PUSH = _LARGEST_PULL = 64 << 20
 _LAST_SECOND = 1e11
 _PIECE = 10
+_SHARE = 5  # no more than a fifth of the vault is deleted unconfirmed
 _BINARY = ", ".join(suffix.removeprefix(".") for suffix in BINARY_SUFFIXES)
 _Pattern = Annotated[
     str,
@@ -221,43 +206,33 @@ class DeleteQuery(_Rooted):
 
 
 class SyncRoutes:
-    def __init__(
-        self,
-        store: Store,
-        index: VaultIndex,
-        digests: FileDigests,
-        elapsed: Callable[[], datetime],
-    ) -> None:
-        """`elapsed` is a time that no jump of the wall clock moves."""
+    def __init__(self, store: Store, index: VaultIndex, digests: FileDigests) -> None:
         self._store, self._index, self._digests = store, index, digests
-        self._deletions = DeletionCounter(elapsed)
-        self._views: OrderedDict[ListingQuery, ListingView] = OrderedDict()
 
-    @get(
-        "/api/sync/manifest",
-        "vault",
-        "read",
-        for_path_keys=True,
-        answers={200: Wrapped("files", list[SyncFile])},
-    )
-    async def manifest(self, call: ApiCall, query: ManifestQuery) -> web.Response:
+    @get("/api/sync/manifest", "vault", "read", for_path_keys=True, wrapped="files")
+    async def manifest(self, call: ApiCall, query: ManifestQuery) -> list[SyncFile]:
         """List the files below a folder, with their digests."""
-        view = await self._view(call, query, quick=query.quick)
-        if query.date:
-            rows = [row for part in view.parts() for row in part.rows if query.date in row.path]
-            return call.answer(json_bytes({"files": [_document(row) for row in rows]}))
-        if view.encoded is None:
-            view.encoded = b",".join([_encoded(part) for part in view.parts()])
-        return call.answer(b'{"files":[' + view.encoded + b"]}")
+        files = await self._list(call, query, date=query.date)
+        known = {file.place: self._digests.known(file.place, file.entry) for file in files}
+        if not query.quick:
+            unknown = [place for place, digest in known.items() if digest is None]
+            known |= await asyncio.to_thread(self._digests.learn, unknown)
+        return [
+            SyncFile(
+                file.path,
+                known[file.place] or file.state,  # the state alone where it could not be read
+                file.entry.size,
+                file.entry.mtime_ns / 1e9,
+            )
+            for file in files
+        ]
 
     @get("/api/sync/changes", "vault", "read", for_path_keys=True, wrapped="files")
     async def changes(self, call: ApiCall, query: ChangesQuery) -> list[ChangedFile]:
         """List the files below a folder that changed since a time."""
-        since = int(query.since * 1e9)
-        view = await self._view(call, query, quick=True)
-        rows = [row for part in view.parts(since_ns=since) for row in part.rows]
         return [
-            ChangedFile(row.path, row.size, row.modified) for row in rows if row.changed_ns >= since
+            ChangedFile(file.path, file.entry.size, file.entry.mtime_ns / 1e9)
+            for file in await self._list(call, query, since_ns=int(query.since * 1e9))
         ]
 
     @post("/api/sync/push", "vault", "write", for_path_keys=True, largest_body=_LARGEST_PUSH)
@@ -290,20 +265,17 @@ class SyncRoutes:
         """Delete files below a folder; history keeps them."""
         errors, deleted = list[str](), 0
         paths = await asyncio.to_thread(_existing, call.files, query, errors)
-        files, caller = await self._count(call), call.identity.id
-        if not query.confirm and self._deletions.needs_confirming(caller, len(paths), files):
+        files = await self._count(call)
+        if not query.confirm and len(paths) > 1 and len(paths) * _SHARE > files:
             message = (
-                f"{len(paths)} of {files} files are over a fifth of the vault, counting what was "
-                "deleted in the last minutes; nothing was deleted: ask again with confirm=true if "
-                "it is meant"
+                f"{len(paths)} of {files} files are over a fifth of the vault; nothing was "
+                "deleted: ask again with confirm=true if it is meant"
             )
             return DeleteResult(0, errors, confirm_needed=True, message=message)
         author = author_of(self._store, call)
         for start in range(0, len(paths), _PIECE):
             piece = paths[start : start + _PIECE]
             gone = await run_uninterrupted(self._remove, piece, author, errors)
-            if not query.confirm:
-                self._deletions.remember(caller, len(gone))
             deleted += len(gone)
             call.touched.extend(gone)
             await self._store.notice(gone)
@@ -383,27 +355,22 @@ class SyncRoutes:
         paths = list(self._index.paths())
         return await asyncio.to_thread(lambda: sum(map(call.files.sees, paths)))
 
-    async def _view(
-        self, call: ApiCall, query: ManifestQuery | ChangesQuery, *, quick: bool
-    ) -> ListingView:
+    async def _list(
+        self,
+        call: ApiCall,
+        query: ManifestQuery | ChangesQuery,
+        *,
+        date: str = "",
+        since_ns: int = 0,
+    ) -> list[ListedFile]:
         asked = ListingQuery(
             root=query.root,
             pattern=query.pattern,
             include_binary=query.include_binary,
-            quick=quick,
-            whose=call.grant,
+            date=date,
+            since_ns=since_ns,
         )
-        view = self._views.get(asked)
-        if view is None:
-            view = ListingView(self._index, asked, call.files, self._digests.known)
-            self._views[asked] = view
-        self._views.move_to_end(asked)
-        while len(self._views) > _MOST_VIEWS:
-            self._views.popitem(last=False)
-        missing = await view.refresh()
-        if missing:
-            await view.refresh(await asyncio.to_thread(self._digests.learn, missing))
-        return view
+        return await list_files(self._index, asked, call.files.sees)
 
 
 def _existing(access: AccessFilter, query: DeleteQuery, errors: list[str]) -> Sequence[VaultPath]:
@@ -438,13 +405,3 @@ def _bytes(content: str, *, is_binary: bool) -> bytes:
 
 def _text(data: bytes, *, is_binary: bool) -> str:
     return base64.b64encode(data).decode() if is_binary else data.decode("utf-8")
-
-
-def _encoded(part: FolderListing) -> bytes:
-    if part.encoded is None:
-        part.encoded = json_bytes([_document(row) for row in part.rows])[1:-1]
-    return part.encoded
-
-
-def _document(row: ListingRow) -> dict[str, object]:
-    return {"path": row.path, "hash": row.hash, "size": row.size, "modified": row.modified}
