@@ -18,9 +18,8 @@ from parachuted.api.routes.file_streams import FileStreamRoutes
 from parachuted.api.routes.files import FileRoutes
 from parachuted.api.routes.module_services import ModuleServiceRoutes
 from parachuted.api.routes.note_changes import NoteChangeRoutes
-from parachuted.api.routes.note_listing import NoteListingRoutes
 from parachuted.api.routes.note_moves import NoteMoveRoutes
-from parachuted.api.routes.notes import NoteRoutes
+from parachuted.api.routes.notes import NoteListingRoutes, NoteRoutes
 from parachuted.api.routes.search import SearchRoutes
 from parachuted.api.routes.sync import SyncRoutes
 from parachuted.modules.hosting.module_containers import ModuleContainers

@@ -98,14 +98,6 @@ class CatalogueLink:
     line: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkPage:
-    """`next` leads to those that follow, None: that was all."""
-
-    links: tuple[CatalogueLink, ...]
-    next: str | None
-
-
 log = logging.getLogger(__name__)
 
 LARGEST = 10 << 20

@@ -6,12 +6,11 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from parachuted.search.index_tables import key_of, link_name, read_cursor, text_of, write_cursor
+from parachuted.search.index_tables import key_of, link_name, text_of, write_cursor
 from parachuted.search.indexed_note import (
     CatalogueLink,
     CatalogueNote,
     CataloguePage,
-    LinkPage,
     NoteQuery,
 )
 from parachuted.search.listing import make_listing
@@ -26,10 +25,6 @@ _COLUMNS = (
 )
 _LINKS = """SELECT notes.path, links.text, links.kind, links.from_folder, links.line, links.note, links.at
 FROM links JOIN notes ON notes.id = links.note"""  # noqa: E501
-
-_MAY_LEAD_NOWHERE = """(instr(links.text, x'2f') > 0 OR NOT (
-EXISTS (SELECT 1 FROM notes AS one WHERE one.name IN (links.name, CAST(links.name || x'2e6d64' AS BLOB)) AND sees(one.path))
-OR EXISTS (SELECT 1 FROM others AS one WHERE one.name IN (links.name, CAST(links.name || x'2e6d64' AS BLOB)) AND sees(one.path))))"""  # noqa: E501
 
 
 class NoteCatalogue:
@@ -101,12 +96,6 @@ class NoteCatalogue:
                 if link.target == path and sees(link.source)
             )
 
-    def notes_naming(self, path: str, sees: Callable[[str], bool] = bool) -> set[str]:
-        """With a link that names a file as that one is called, wherever it leads."""
-        with self._database.reading(_SECONDS) as connection:
-            rows = connection.execute(f"{_LINKS} WHERE links.name = ?", (link_name(path),))
-            return set(filter(sees, (text_of(row[0]) for row in rows)))
-
     def resolved(
         self, links: Iterable[Link], source: str, sees: Callable[[str], bool]
     ) -> list[str | None]:
@@ -120,30 +109,6 @@ class NoteCatalogue:
         with self._database.reading(_SECONDS) as connection:
             names = _Names(connection, sees)
             return resolve_target(target, source, names, from_folder=True) or names.called(target)
-
-    def unresolved(
-        self, sees: Callable[[str], bool], limit: int, after: str | None = None
-    ) -> LinkPage:
-        """Links that lead to nothing that `sees` allows. ValueError for an invalid cursor."""
-        source, at = read_cursor(after, "links", (str, int)) if after is not None else ("", -1)
-        found: list[CatalogueLink] = []
-        last: tuple[object, ...] = ()
-        with self._database.reading(_SECONDS) as connection:
-            connection.create_function("sees", 1, lambda stored: sees(text_of(stored)))
-            sql = (
-                f"{_LINKS} WHERE (notes.path, links.at) > (?, ?) AND {_MAY_LEAD_NOWHERE} ORDER "
-                "BY notes.path, links.at"
-            )
-            for row in connection.execute(sql, (_bytes(str(source)), at)):
-                if not sees(text_of(row[0])):
-                    continue
-                (link,) = _links([row], connection, sees)
-                if link.target is None:
-                    if len(found) == limit:
-                        return LinkPage(links=tuple(found), next=write_cursor("links", *last))
-                    found.append(link)
-                    last = (row[0].hex(), row[6])
-        return LinkPage(links=tuple(found), next=None)
 
 
 class _Names:

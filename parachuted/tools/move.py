@@ -23,7 +23,6 @@ from parachuted.vault import (
     WriteResult,
     digest_of,
     parse_note,
-    place_of,
     printable,
 )
 
@@ -134,25 +133,6 @@ class Mover:
                     left += still
                     rewritten += [done] if done.changed else []
         return MoveResult(written=written, rewritten=tuple(rewritten), left=left)
-
-    def moved_before(
-        self, source: VaultPath, target: VaultPath, *, base: str | None, files: Iterable[str]
-    ) -> MoveResult | None:
-        """The result of a move that was done already, since its answer may have been lost; or None.
-        `linking` then knows the notes with links to the old place, where nothing is.
-        """
-        history, root = self._store.history, self._store.root
-        old, new = self._store.placed(source), self._store.placed(target)
-        last = next(iter(history.writes_of(old)[::-1]), None)
-        came = history.other_half(last) if last is not None and last.after is None else None
-        if came is None or root.is_there(old) or base not in {None, came.after}:
-            return None
-        if came.path != new or place_of(history, came) != new or not root.is_there(new):
-            return None
-        rewrites = LinkRewrites.of_move(source, target, set(files) - {new})
-        left = sum(rewrites.count(note, path) for path, note in self._notes(rewrites, new))
-        written = WriteResult(path=new, before=None, after=self._store.read(new).digest)
-        return MoveResult(written=written, rewritten=(), left=left)
 
     def plan(
         self,

@@ -120,11 +120,11 @@ async def test_no_key_and_no_other_scope_opens_a_route(
 
 FOR_PATH_KEYS = {
     *("GET /api/events", "GET /api/files/{path}", "PUT /api/files/{path}", "GET /api/history"),
-    *("POST /api/history/restore", "GET /api/links/target", "GET /api/links/unresolved"),
+    *("POST /api/history/restore", "GET /api/links/target"),
     *("GET /api/ls", "GET /api/notes", "PUT /api/notes/{path}", "GET /api/notes/{path}"),
     *("PATCH /api/notes/{path}", "DELETE /api/notes/{path}", "GET /api/notes/{path}/backlinks"),
     *("POST /api/notes/{path}/move", "POST /api/notes/{path}/move-plan"),
-    *("GET /api/notes/{path}/versions", "GET /api/read", "GET /api/search"),
+    *("GET /api/read", "GET /api/search"),
     *("GET /api/sync/changes", "DELETE /api/sync/files", "GET /api/sync/manifest"),
     *("POST /api/sync/pull", "POST /api/sync/push", "PUT /api/write", "POST /mcp"),
     *("DELETE /mcp",),

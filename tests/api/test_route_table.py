@@ -38,8 +38,6 @@ PUSHED = [
 CALLS = [
     ("POST", "/api/bubble/plan", {"path": GARDEN}),
     ("POST", "/api/bubble/run", {"path": GARDEN}),
-    ("POST", "/api/contexts/session/{id}/add", {"folder_path": ""}),
-    ("POST", "/api/contexts/session/{id}/remove", {"folder_path": ""}),
     ("PUT", "/api/contexts/session/{id}", {"folder_paths": ["Projects/garden"]}),
     ("POST", "/api/migration/all", {"copyTranscripts": True}),
     ("POST", "/api/migration/session/{id}", {"copyTranscript": False}),
@@ -127,7 +125,7 @@ def gets(document: Mapping[str, dict], run: str) -> Iterator[tuple[str, str]]:
         "/api/runs/{id}/diff": f"/api/runs/{run}/diff",
         **{
             f"/api/notes/{{path}}{ending}": f"/api/notes/{GARDEN}{ending}"
-            for ending in ("", "/backlinks", "/versions")
+            for ending in ("", "/backlinks")
         },
     }
     for path, calls in document["paths"].items():

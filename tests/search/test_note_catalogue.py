@@ -40,8 +40,6 @@ def test_a_page_leads_to_the_next_whatever_comes_meanwhile(rig: SearchRig):
 def test_a_cursor_that_is_none_is_refused(rig: SearchRig, cursor):
     with pytest.raises(ValueError, match="cursor"):
         rig.catalogue.notes(NoteQuery(after=cursor), lambda _path: True)
-    with pytest.raises(ValueError, match="cursor"):
-        rig.catalogue.unresolved(lambda _path: True, 10, cursor)
 
 
 def test_links_are_distinguished_from_both_ends(rig: SearchRig):
@@ -59,42 +57,16 @@ def test_links_are_distinguished_from_both_ends(rig: SearchRig):
         link = CatalogueLink(source=source, target=target, text=text, kind=kind, line=line)
         assert rig.catalogue.links_to(target) == (link,)
     assert rig.linking(source) == ["Notes/b.md"]
-    assert list(rig.catalogue.unresolved(lambda _path: True, 10).links) == [
-        CatalogueLink(source=source, target=None, text="nowhere", kind="wiki", line=3)
-    ]
 
 
 def test_what_comes_and_goes_changes_where_links_lead(rig: SearchRig):
     rig.save("a.md", "[[b]]")
-    assert [one.source for one in rig.catalogue.unresolved(lambda _path: True, 10).links] == [
-        "a.md"
-    ]
     rig.save("deep/b.md", "")
     assert rig.linking("deep/b.md") == ["a.md"]
     rig.save("b.md", "")
     assert (rig.linking("b.md"), rig.linking("deep/b.md")) == (["a.md"], [])
     rig.delete("b.md")
     assert rig.linking("deep/b.md") == ["a.md"]
-
-
-def test_unresolved_links_come_in_pages_of_notes_that_are_seen(rig: SearchRig):
-    for name in ("a", "b", "c"):
-        rig.save(f"{name}.md", "[[x1]] [[x2]]")
-    first = rig.catalogue.unresolved(lambda path: path != "b.md", 3)
-    rest = rig.catalogue.unresolved(lambda path: path != "b.md", 3, first.next)
-
-    found = [(link.source, link.text) for link in (*first.links, *rest.links)]
-    assert found == [("a.md", "x1"), ("a.md", "x2"), ("c.md", "x1"), ("c.md", "x2")]
-    assert rest.next is None
-
-
-def test_what_leads_to_a_hidden_file_leads_to_nothing_and_names_nothing(rig: SearchRig):
-    rig.save("a.md", "[[deep/hidden]] [[open]]")
-    rig.save("deep/hidden.md", "")
-    rig.save("open.md", "")
-    (link,) = rig.catalogue.unresolved(lambda path: "hidden" not in path, 10).links
-
-    assert (link.text, link.target) == ("deep/hidden", None)
 
 
 def test_links_of_a_text_lead_where_there_is_nothing_but_what_is_seen(rig: SearchRig):

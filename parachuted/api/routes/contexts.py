@@ -11,7 +11,7 @@ from typing import Annotated
 from aiohttp import web
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from parachuted.access.filter import AccessFilter, unknown
+from parachuted.access.filter import unknown
 from parachuted.api.flutter import PromptMetadata, prompt_metadata
 from parachuted.api.http.decorators import get, post, put
 from parachuted.api.http.route import ApiCall, AppRequestModel, Whole
@@ -72,7 +72,6 @@ ContextName = Annotated[
         }
     ),
 ]
-_Names = Annotated[tuple[ContextName, ...], Field(max_length=MOST_CHOSEN)]
 NameLists = Annotated[
     tuple[
         Annotated[
@@ -89,12 +88,7 @@ NameLists = Annotated[
 class ContextFoldersRequest(AppRequestModel):
     """Folders; older programs name files, too."""
 
-    folder_paths: _Names
-
-
-class ContextFolderRequest(AppRequestModel):
-    folder_path: ContextName | None = None
-    folder_paths: _Names = ()
+    folder_paths: Annotated[tuple[ContextName, ...], Field(max_length=MOST_CHOSEN)]
 
 
 class ContextRoutes:
@@ -142,45 +136,15 @@ class ContextRoutes:
 
     @put(_SESSION, _MODULE, "write")
     async def choose(self, call: ApiCall, id_: str, body: ContextFoldersRequest) -> ChosenContexts:
-        """Replace a session's contexts."""
-        return await self._keep(call, id_, self._paths(body.folder_paths, call.files))
-
-    @post(f"{_SESSION}/add", _MODULE, "write")
-    async def add(self, call: ApiCall, id_: str, body: ContextFolderRequest) -> ChosenContexts:
-        """Add contexts to a session."""
-        paths = self._paths(_named(body), call.files)
-        return await self._keep(call, id_, [*self._chosen(id_), *paths])
-
-    @post(f"{_SESSION}/remove", _MODULE, "write")
-    async def remove(self, call: ApiCall, id_: str, body: ContextFolderRequest) -> ChosenContexts:
-        """Remove contexts from a session.
-
-        Folders that were not chosen are ignored.
-        """
-        paths = set(self._paths(_named(body), call.files))
-        return await self._keep(call, id_, [one for one in self._chosen(id_) if one not in paths])
-
-    def _paths(self, names: Iterable[str], files: AccessFilter) -> list[VaultPath]:
-        """Raises NotFoundError for a hidden place."""
-        choice = choice_of(names, self._index)
+        """Replace a session's contexts. 404 for a hidden place."""
+        _check_session(id_)
+        choice = choice_of(body.folder_paths, self._index)
         paths = [*map(VaultPath, choice.folders), *choice.files]
         for path in paths:
-            if not any(map(files.sees, _files_of(path))):
+            if not any(map(call.files.sees, _files_of(path))):
                 raise unknown(path)
-        return paths
-
-    def _chosen(self, session: str) -> list[VaultPath]:
-        return [context.folder_path for context in self._sessions.of(session)]
-
-    async def _keep(
-        self, call: ApiCall, session: str, paths: Iterable[VaultPath]
-    ) -> ChosenContexts:
-        _check_session(session)
-        wanted = list(dict.fromkeys(paths))
-        if len(wanted) > MOST_CHOSEN:
-            raise web.HTTPBadRequest(text=f"a session has at most {MOST_CHOSEN} contexts")
-        self._sessions.choose(session, wanted, call.identity.id)
-        return await self.session(session)
+        self._sessions.choose(id_, list(dict.fromkeys(paths)), call.identity.id)
+        return await self.session(id_)
 
 
 class ContextMigrationRoutes:
@@ -253,10 +217,6 @@ def _check_session(name: str) -> None:
         raise web.HTTPBadRequest(
             text=f"a session's id is a text of at most {_LONGEST_ID} printable characters"
         )
-
-
-def _named(body: ContextFolderRequest) -> list[str]:
-    return [*([] if body.folder_path is None else [body.folder_path]), *body.folder_paths]
 
 
 def _files_of(path: VaultPath) -> list[str]:

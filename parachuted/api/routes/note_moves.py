@@ -19,7 +19,7 @@ from parachuted.api.http.route import (
 )
 from parachuted.api.routes.note_writer import author_of, is_program, writable
 from parachuted.api.routes.notes import FOLDER, NAMES, is_note, no_note, note_path
-from parachuted.errors import ConflictError, NotFoundError
+from parachuted.errors import ConflictError
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.search import Search
 from parachuted.tools.move import LinkChange, MovePlan, Mover, MoveResult
@@ -75,7 +75,7 @@ class NoteMoveRoutes:
     async def move(self, call: ApiCall, body: MoveNoteRequest) -> MovedNote:
         """Move a note; links to it are rewritten.
 
-        With `If-Match`: only that text. A move that was made already is answered as one again.
+        With `If-Match`: only that text.
         """
         path, base, target = note_path(call, _ENDING), expected(call, any_will_do=True), body.to
         call.touched += [path, target]
@@ -144,22 +144,12 @@ class NoteMoveRoutes:
         writable(call, path)
         writable(call, target)
         refuse_watching_beyond(call.reading, self._store, target, lambda text: text, was=path)
-        try:
-            return self._mover(call).move(
-                path,
-                target,
-                author_of(self._store, call),
-                base=base,
-                files=filter(call.files.sees, files),
-                may_write=lambda note: call.files.sees(note) and not is_program(note),
-                are_all=call.files.grant.alternatives is None,
-            )
-        except NotFoundError:
-            self._search.settle(_PATIENCE_S)
-            naming = self._search.catalogue.notes_naming
-            moved = Mover(self._store, lambda old: naming(old, call.files.sees)).moved_before(
-                path, target, base=base, files=filter(call.files.sees, files)
-            )
-            if moved is None:
-                raise
-            return moved
+        return self._mover(call).move(
+            path,
+            target,
+            author_of(self._store, call),
+            base=base,
+            files=filter(call.files.sees, files),
+            may_write=lambda note: call.files.sees(note) and not is_program(note),
+            are_all=call.files.grant.alternatives is None,
+        )

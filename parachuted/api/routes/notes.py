@@ -1,28 +1,42 @@
-"""Notes: one note as it is, in the form that is asked for, and its versions."""
+"""Notes: one note as it is, raw or as JSON; notes filtered, sorted and paged; and their links."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import logging
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias, TypeVar, get_args
 from urllib.parse import unquote_to_bytes
 
 from aiohttp import web
-from pydantic import Field, PlainSerializer
+from pydantic import Field
 
 from parachuted.access.filter import AccessFilter, unknown
 from parachuted.api.http.answers import JSON, answer_writer
 from parachuted.api.http.decorators import get
-from parachuted.api.http.route import KNOWN, ApiCall, MediaBody, RequestModel, Whole, is_known
+from parachuted.api.http.route import (
+    KNOWN,
+    ApiCall,
+    FolderParameter,
+    MediaBody,
+    RequestModel,
+    Whole,
+    is_known,
+)
 from parachuted.errors import NotFoundError, StorageFailedError
+from parachuted.search import (
+    CatalogueLink,
+    CatalogueNote,
+    KeyFilter,
+    NoteQuery,
+    Operator,
+    Search,
+)
 from parachuted.texts.times import Time, moment
 from parachuted.vault import (
     NOTE_SUFFIXES,
@@ -30,7 +44,7 @@ from parachuted.vault import (
     ParsedNote,
     Store,
     VaultPath,
-    Write,
+    VaultRoot,
     links_in,
     parse_note,
     printable,
@@ -40,30 +54,11 @@ log = logging.getLogger(__name__)
 
 FOLDER = "/api/notes/"
 NAMES = {"path": "The note, relative to the vault."}
-Shape: TypeAlias = Literal["raw", "json", "map"]
+Shape: TypeAlias = Literal["raw", "json"]
 _MARKDOWN = frozenset({"text/markdown", "text/plain", "text/x-markdown"})
 _MOST_KEPT, _LARGEST_KEPT, _MOST_BASE = 512, 32 << 10, 16 << 20
 _MOST_PARSED = 10 << 20
 _YOUNG_NS = 100_000_000  # two saves within one tick of the file system's clock leave the same times
-
-
-def json_text(text: str) -> str:
-    """The text as JSON can hold it: halves of characters show as the replacement character."""
-    if text.isascii():
-        return text
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-
-
-def clean(value: object) -> object:
-    if isinstance(value, str):
-        return json_text(value)
-    if isinstance(value, Mapping):
-        return {json_text(name): clean(item) for name, item in value.items()}
-    return [clean(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-JsonText = Annotated[str, PlainSerializer(json_text, return_type=str)]
-Frontmatter = Annotated[Mapping[str, object], PlainSerializer(clean, return_type=dict[str, object])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +66,17 @@ class SectionAnswer:
     """A heading and the text below it up to the next heading of any level; `path` from the top."""
 
     level: int
-    title: JsonText
-    path: Sequence[JsonText]
+    title: str
+    path: Sequence[str]
     content: str
 
 
 @dataclass(frozen=True, slots=True)
 class LinkAnswer:
     kind: str
-    target: JsonText
-    anchor: JsonText | None
-    label: JsonText | None
+    target: str
+    anchor: str | None
+    label: str | None
     line: int
 
 
@@ -89,77 +84,19 @@ class LinkAnswer:
 class NoteAnswer:
     """Bytes that are not UTF-8 show as the replacement character: read it raw where each counts.
 
-    `modified` of an earlier version: when it was written, or else when it was replaced.
+    `modified` of an earlier version: when it was written or replaced last.
     """
 
     path: VaultPath
-    title: JsonText
+    title: str
     hash: str
     size: int
     modified: Time
-    frontmatter: Frontmatter
+    frontmatter: Mapping[str, object]
     preamble: str
     sections: list[SectionAnswer]
     links: list[LinkAnswer]
     problems: tuple[NoteProblem, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Bytes from `start` up to `stop`, lines from the first to the last."""
-
-    start: int
-    stop: int
-    first_line: int
-    last_line: int
-
-
-@dataclass(frozen=True, slots=True)
-class HeadingPlace(Place):
-    """A section, subsections included; its text begins at `body_start`."""
-
-    level: int
-    title: JsonText
-    path: Sequence[JsonText]
-    body_start: int
-
-
-@dataclass(frozen=True, slots=True)
-class KeyPlace(Place):
-    """A top-level key of the frontmatter, with its value's lines."""
-
-    name: JsonText
-
-
-@dataclass(frozen=True, slots=True)
-class NoteMap:
-    path: VaultPath
-    hash: str
-    size: int
-    lines: int
-    body_start: int
-    keys: list[KeyPlace]
-    headings: list[HeadingPlace]
-    problems: tuple[NoteProblem, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class NoteVersion:
-    """An earlier text, as `?version=` takes its `hash`; null where something is not known."""
-
-    hash: str
-    at: datetime | None = None
-    by: str | None = None
-    operation: str | None = None
-    run: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class NoteVersions:
-    """Newest first."""
-
-    path: VaultPath
-    versions: list[NoteVersion]
 
 
 class NoteReadQuery(RequestModel):
@@ -193,7 +130,7 @@ class NoteRoutes:
         query=NoteReadQuery,
         answers={
             200: (
-                NoteAnswer | NoteMap,
+                NoteAnswer,
                 MediaBody(type="text/markdown", says="The note, or its bytes as they are."),
             ),
             304: None,
@@ -203,9 +140,7 @@ class NoteRoutes:
         errors=(422,),
     )
     async def note(self, call: ApiCall) -> web.Response:
-        """A note: raw, as JSON with its sections and links, or as a map of its headings and
-        keys.
-        """
+        """A note, raw or as JSON with its sections and links."""
         path, query = note_path(call), call.query(NoteReadQuery)
         if query.version is not None:
             shape = query.shape or "raw"
@@ -256,38 +191,11 @@ class NoteRoutes:
         stamp = _stamp(status) if is_old and real == path else ()
         return _served(shape, path, content.data, content.digest, status.st_mtime_ns / 1e9, stamp)
 
-    @get(FOLDER + "{path:.+}/versions", "vault", "read", for_path_keys=True, names=NAMES)
-    async def versions(
-        self, call: ApiCall, limit: Annotated[Whole, Field(ge=1, le=1_000)] = 100
-    ) -> NoteVersions:
-        """The earlier texts of a note."""
-        path = note_path(call, "/versions")
-        versions = await asyncio.to_thread(self._versions, call.files, path, limit)
-        return NoteVersions(path, versions)
-
-    def _versions(self, files: AccessFilter, path: VaultPath, limit: int) -> list[NoteVersion]:
-        real, objects = files.find(path), self._store.objects
-        writes = self._store.history.writes_of(real)
-        try:
-            present = self._store.root.read(real).digest
-        except NotFoundError:
-            if not writes:
-                raise
-            present = ""
-        found = (
-            version
-            for version in versions_of(writes)
-            if version.hash != present and version.hash in objects
-        )
-        return list(itertools.islice(found, limit))
-
     def _version(self, files: AccessFilter, path: VaultPath, digest: str, shape: Shape) -> _Served:
         """The present text, or one that the daemon's own write replaced or left."""
         real = files.find(path)
         writes = self._store.history.writes_of(real)
-        moments = [write.at for write in writes if write.after == digest] or [
-            write.at for write in writes if write.before == digest
-        ]
+        moments = [write.at for write in writes if digest in {write.before, write.after}]
         data = self._store.objects.get(digest) if moments else None
         if data is not None:
             return _served(shape, path, data, digest, moments[-1].timestamp())
@@ -296,20 +204,6 @@ class NoteRoutes:
             if present.digest == digest:
                 return _served(shape, path, present.data, digest, present.status.st_mtime_ns / 1e9)
         raise NotFoundError(f"no version {digest[:12]} of {printable(path)} is kept")
-
-
-def versions_of(writes: Sequence[Write]) -> list[NoteVersion]:
-    """Each text once, as it was last there; the newest first."""
-    found: dict[str, NoteVersion] = {}
-    for write in reversed(writes):
-        if write.after is not None and (write.after not in found or found[write.after].at is None):
-            author = write.author
-            found[write.after] = NoteVersion(
-                write.after, write.at, author.by, write.operation, author.run
-            )
-        if write.before is not None:
-            found.setdefault(write.before, NoteVersion(write.before))
-    return list(found.values())
 
 
 def is_note(path: str) -> bool:
@@ -349,7 +243,7 @@ def _stamp(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-_write_note, _write_map = answer_writer(NoteAnswer), answer_writer(NoteMap)
+_write_note = answer_writer(NoteAnswer)
 
 
 def _served(
@@ -368,10 +262,8 @@ def _served(
             text=f"the note is larger than {_MOST_PARSED >> 20} MB, so it is served raw only: add "
             "as=raw"
         )
-    note = parse_note(data)
-    if shape == "map":
-        return _Served(digest, _write_map(map_of(path, digest, note)), JSON, stamp)
-    return _Served(digest, _write_note(answer_of(path, digest, modified, note)), JSON, stamp)
+    answer = answer_of(path, digest, modified, parse_note(data))
+    return _Served(digest, _write_note(answer), JSON, stamp)
 
 
 def answer_of(path: VaultPath, digest: str, modified: float, note: ParsedNote) -> NoteAnswer:
@@ -397,35 +289,156 @@ def answer_of(path: VaultPath, digest: str, modified: float, note: ParsedNote) -
     )
 
 
-def map_of(path: VaultPath, digest: str, note: ParsedNote) -> NoteMap:
-    data, size = note.data, len(note.data)
-    spans = [*(key.span for key in note.keys), *(section.span for section in note.sections)]
-    breaks, count, at = dict[int, int](), 0, 0  # how many lines end before an offset
-    for offset in sorted({0, size, *(edge for span in spans for edge in (span.start, span.stop))}):
-        count += data.count(b"\n", at, offset)
-        breaks[offset] = count
-        at = offset
+_Result = TypeVar("_Result")
+_PageSize = Annotated[Whole, Field(ge=1, le=1_000)]
+_WORDS = {"true": True, "false": False}
+_MOST_FILTERS = 20
+_ORDERS = ("path", "title", "modified", "size")
+_WHERE = (
+    "A condition on a frontmatter key, or on title, modified or size, as key:op:value; op is eq, "
+    "ne, gt, lt, in (values with commas "
+    "between them) or exists (true or false). It may stand more than once: all must hold."
+)
 
-    def last(stop: int) -> int:
-        return breaks[stop] + (0 if data.endswith(b"\n", 0, stop) else 1)
 
-    keys = [(key, key.span) for key in note.keys]
-    return NoteMap(
-        path=path,
-        hash=digest,
-        size=size,
-        lines=last(size),
-        body_start=note.body.start,
-        keys=[
-            KeyPlace(span.start, span.stop, breaks[span.start] + 1, last(span.stop), key.name)
-            for key, span in keys
+@dataclass(frozen=True, slots=True)
+class NoteSummary:
+    """As it was last indexed; `hash` is the SHA-256 of its bytes, and its ETag."""
+
+    path: VaultPath
+    title: str
+    modified: Time
+    size: int
+    hash: str
+    tags: Sequence[str]
+    frontmatter: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class NotesAnswer:
+    """`next` is the cursor of those that follow; `indexing`: the list may lack some."""
+
+    notes: list[NoteSummary]
+    next: str | None
+    indexing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Backlinks:
+    path: VaultPath
+    backlinks: Sequence[CatalogueLink]
+    count: int
+
+
+class NotesQuery(RequestModel):
+    where: Annotated[tuple[str, ...], Field(description=_WHERE, max_length=_MOST_FILTERS)] = ()
+    folder: Annotated[
+        FolderParameter | None, Field(description="Only notes in it, and in folders below it.")
+    ] = None
+    tag: Annotated[str | None, Field(description="Only notes with that tag, or one below it.")] = (
+        None
+    )
+    sort: Annotated[
+        str,
+        Field(
+            description="path, title, modified, size or a frontmatter key; descending with a - "
+            "before it."
+        ),
+    ] = "path"
+    limit: _PageSize = 100
+    cursor: Annotated[str | None, Field(description="The `next` of the page before.")] = None
+
+
+class NoteListingRoutes:
+    def __init__(self, root: VaultRoot, search: Search) -> None:
+        self._root, self._search, self._catalogue = root, search, search.catalogue
+
+    @get("/api/notes", "vault", "read", for_path_keys=True)
+    async def notes(self, call: ApiCall, query: NotesQuery) -> NotesAnswer:
+        """Find notes by frontmatter, folder and tag, a page at a time."""
+        await self._refuse_unknown(query.sort.removeprefix("-"), call)
+        wanted = NoteQuery(
+            filters=tuple(map(_filter, query.where)),
+            folder=query.folder or None,
+            tag=query.tag,
+            sort=query.sort,
+            limit=query.limit,
+            after=query.cursor,
+        )
+        page = await _ask(lambda: self._catalogue.notes(wanted, call.files.sees))
+        return NotesAnswer([_summary(row) for row in page.rows], page.next, self._search.is_behind)
+
+    @get(FOLDER + "{path:.+}/backlinks", "vault", "read", for_path_keys=True, names=NAMES)
+    async def backlinks(self, call: ApiCall) -> Backlinks:
+        """List the links to a note."""
+        path = note_path(call, "/backlinks")
+        links = await _ask(lambda: self._backlinks(call, path))
+        return Backlinks(path, links, len(links))
+
+    @get("/api/links/target", "vault", "read", for_path_keys=True, wrapped="path")
+    async def target(
+        self,
+        call: ApiCall,
+        target: Annotated[
+            str, Field(description="What it names, without heading and label.", max_length=1_000)
         ],
-        headings=[
-            HeadingPlace(
-                *(one.start, one.stop, breaks[one.start] + 1, last(one.stop)),
-                *(one.level, one.title, one.path, one.body_start),
+        source: Annotated[
+            str, Field(description="The note that it stands in.", max_length=4_000)
+        ] = "",
+    ) -> VaultPath | None:
+        """Which file a link leads to; null where there is none that the caller may see."""
+        path = await _ask(lambda: self._catalogue.led_to(target, source, call.files.sees))
+        return None if path is None else VaultPath(path)
+
+    async def _refuse_unknown(self, key: str, call: ApiCall) -> None:
+        """400 for an order that no note has a place in, unless notes are still being indexed."""
+        if key in _ORDERS or self._search.is_behind:
+            return
+        if not await _ask(lambda: self._catalogue.has_key(key, call.files.sees)):
+            raise web.HTTPBadRequest(
+                text=f"sort: no note has {key[:80]!r}; take {', '.join(_ORDERS)} or a "
+                "key of the frontmatter"
             )
-            for one in note.sections
-        ],
-        problems=note.problems,
+
+    def _backlinks(self, call: ApiCall, path: VaultPath) -> Sequence[CatalogueLink]:
+        real = call.files.find(path)
+        self._root.size(real)  # which raises where there is none
+        return self._catalogue.links_to(real, call.files.sees)
+
+
+async def _ask(question: Callable[[], _Result]) -> _Result:
+    """400 for an invalid cursor."""
+    try:
+        return await asyncio.to_thread(question)
+    except ValueError as error:
+        raise web.HTTPBadRequest(text=str(error)) from error
+
+
+def _filter(text: str) -> KeyFilter:
+    """The condition in `key:op:value`; the key may hold colons. 400 when it is none."""
+    operators: tuple[Operator, ...] = get_args(Operator)
+    places = {text.find(f":{op}:"): op for op in operators}
+    for op in (places[at] for at in sorted(places) if at > 0):  # the first first
+        key, _, value = text.partition(f":{op}:")
+        if op == "in":
+            return KeyFilter(key=key, op=op, value=tuple(item.strip() for item in value.split(",")))
+        if op != "exists":
+            return KeyFilter(key=key, op=op, value=value)
+        if value in _WORDS:
+            return KeyFilter(key=key, op=op, value=_WORDS[value])
+    raise web.HTTPBadRequest(
+        text=f"where: {text[:80]!r} is not a condition like status:eq:open, "
+        "tags:in:a,b or due:exists:true"
+    )
+
+
+def _summary(row: CatalogueNote) -> NoteSummary:
+    return NoteSummary(
+        path=VaultPath(row.path),
+        title=row.title,
+        modified=moment(row.modified),
+        size=row.size,
+        hash=row.digest,
+        tags=row.tags,
+        frontmatter=row.frontmatter,
     )

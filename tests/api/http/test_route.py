@@ -70,7 +70,7 @@ async def test_a_slash_that_a_client_encodes_is_part_of_the_value(vault, daemon_
     (vault / "A").mkdir()
     (vault / "A/tea.md").write_text("# Tea\n\n## Facts\nGreen.\n")
     await noticed(daemon_rig)
-    for target in ("/api/notes/{}", "/api/notes/{}/backlinks", "/api/notes/{}/versions"):
+    for target in ("/api/notes/{}", "/api/notes/{}/backlinks"):
         plain = await get(daemon_rig, target.format("A/tea.md"))
         for name in ("A%2Ftea.md", "A%2ftea.md"):
             assert await get(daemon_rig, target.format(name)) == plain
@@ -82,5 +82,5 @@ async def test_a_slash_that_a_client_encodes_is_part_of_the_value(vault, daemon_
     ):
         assert (await expect(daemon_rig, status, method, where, **sent))["path"] == path
     await expect(daemon_rig, 403, "GET", "/api/notes/A%2F..%2FB%2Ftea.md")
-    await expect(daemon_rig, 404, "GET", "/api/notes/B%2Ftea.md%2Fversions")  # it is all a name
+    await expect(daemon_rig, 404, "GET", "/api/notes/B%2Ftea.md%2Fbacklinks")  # it is all a name
     assert (vault / "B/tea.md").read_text() == "# Tea\n\n## Facts\nBlack.\n"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from tests.api.calls import code, expect, get, noticed, post
+from tests.api.calls import code, expect, get, noticed
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 SESSION = "/api/contexts/session/s"
@@ -73,10 +73,9 @@ async def test_a_session_keeps_what_was_chosen_for_it_through_a_restart(live: Li
     session, garden = "/api/contexts/session/0b8b0c62", "Projects/garden"
     async with live() as daemon_rig:
         assert (await get(daemon_rig, session))["folder_paths"] == []
-        body = {"folder_paths": [garden, "", f"{garden}/"], "unknown": 1}
+        chosen = [garden, "", f"{garden}/", "Areas/home", "Chat/contexts/old.md"]
+        body = {"folderPaths": chosen, "unknown": 1}
         await expect(daemon_rig, 200, "PUT", session, json=body)
-        await post(daemon_rig, f"{session}/add", {"folderPaths": ["Areas/home", garden]})
-        await post(daemon_rig, f"{session}/add", {"folder_path": "Chat/contexts/old.md"})
     async with live() as daemon_rig:
         chosen = await get(daemon_rig, session)
         assert chosen["folder_paths"] == [garden, "", "Areas/home", "Chat/contexts/old.md"]
@@ -84,8 +83,6 @@ async def test_a_session_keeps_what_was_chosen_for_it_through_a_restart(live: Li
         body = {"folder_paths": [garden, "Nope"]}
         chosen = await expect(daemon_rig, 200, "PUT", f"{session}1", json=body)
         assert (chosen["folder_paths"], chosen["missing"]) == ([garden, "Nope"], ["Nope"])
-        left = await post(daemon_rig, f"{session}/remove", {"folder_paths": ["", "Nowhere"]})
-        assert left["folder_paths"] == [garden, "Areas/home", "Chat/contexts/old.md"]
         cleared = await expect(daemon_rig, 200, "PUT", session, json={"folder_paths": []})
         assert cleared["folder_paths"] == []
 
@@ -105,7 +102,6 @@ async def test_what_is_not_a_list_of_folders_is_refused_and_changes_nothing(daem
         {"folder_paths": [*hundred, "more"]},
     ):
         await expect(daemon_rig, 400, "PUT", SESSION, json=body)
-    await expect(daemon_rig, 400, "POST", f"{SESSION}/add", json={"folder_path": "more"})
     names = ",".join([*hundred, "more"])
     await expect(daemon_rig, 400, "GET", f"/api/contexts/chain?folders={names}")
     assert (await get(daemon_rig, SESSION))["folder_paths"] == hundred

@@ -1,14 +1,27 @@
 from __future__ import annotations
 
+import json
+import logging
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from urllib.parse import quote
 
 import aiohttp
+import pytest_asyncio
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
-from tests.api.calls import digest, error, expect, get, key_of, noticed, refused, spoken
-from tests.stories.daemon_rig import DaemonRig, Live, save
+from parachuted.api.http.answers import answer_writer
+from parachuted.api.routes import notes
+from parachuted.api.routes.notes import NoteAnswer, answer_of
+from parachuted.texts.times import moment
+from parachuted.vault import VaultPath, digest_of, parse_note
+from tests.api.calls import call, digest, error, expect, get, key_of, noticed, refused, spoken
+from tests.stories.daemon_rig import DaemonRig, save
 
+NOTE = "/api/notes/a.md"
 ONE = digest("one\n")
 NS = 1_764_500_000_144_272_509
 TEXT = (
@@ -60,21 +73,6 @@ async def test_a_note_comes_raw_byte_for_byte_when_asked_either_way(vault, daemo
         assert reported["Content-Type"] == "application/json; charset=utf-8"
 
 
-async def test_a_map_says_where_things_are_and_nothing_of_what_they_say(
-    vault, daemon_rig: DaemonRig
-):
-    save(vault / "garden.md", TEXT)
-    reported = await get(daemon_rig, "/api/notes/garden.md?as=map")
-
-    facts = reported["headings"][1]
-    assert TEXT[facts["start"] : facts["stop"]].startswith("## Facts\n- beans")
-    assert (facts["first_line"], facts["last_line"]) == (8, 12)
-    assert reported["keys"] == [
-        {"name": "status", "start": 4, "stop": 17, "first_line": 2, "last_line": 2}
-    ]
-    assert "beans" not in str(reported)
-
-
 async def test_who_has_it_already_gets_that_answer(vault, daemon_rig: DaemonRig):
     save(vault / "a.md", "one\n")
     status, headers, _ = await answered(daemon_rig, "/api/notes/a.md")
@@ -84,7 +82,7 @@ async def test_who_has_it_already_gets_that_answer(vault, daemon_rig: DaemonRig)
         same = await answered(daemon_rig, "/api/notes/a.md", **{"If-None-Match": known})
         assert same[::2] == (304, b"")
     assert (await answered(daemon_rig, "/api/notes/a.md", **{"If-None-Match": '"x"'}))[0] == 200
-    for shape in ("raw", "json", "map"):
+    for shape in ("raw", "json"):
         _, headers, _ = await answered(daemon_rig, f"/api/notes/a.md?as={shape}")
         assert headers["ETag"] == tag
 
@@ -170,30 +168,6 @@ async def test_an_earlier_version_is_had_back_by_its_digest_but_no_other_text(
     await expect(daemon_rig, 400, "GET", f"{path}?version=x")
 
 
-async def test_the_earlier_texts_are_listed_and_each_comes_in_the_form_asked_for(live: Live, vault):
-    save(vault / "A/pond.md", "one\n")
-    path = "/api/notes/A/pond.md"
-    async with live() as daemon_rig:
-        for text in (b"two\n", b"# Three\n"):
-            await expect(daemon_rig, 200, "PUT", path, data=text)
-        versions = (await get(daemon_rig, f"{path}/versions"))["versions"]
-        assert [(one["by"], one["operation"], one["run"], one["hash"]) for one in versions] == [
-            ("person", "ReplaceAll", None, digest("two\n")),
-            (None, None, None, ONE),
-        ]
-        assert versions[0]["at"].endswith("Z")
-        assert (await get(daemon_rig, f"{path}/versions?limit=2"))["versions"][1:] == versions[1:]
-        assert len((await get(daemon_rig, f"{path}/versions?limit=1"))["versions"]) == 1
-        old = await get(daemon_rig, f"{path}?version={ONE}&as=json")
-        assert old == old | {"title": "pond", "hash": ONE, "preamble": "one\n", "size": 4}
-        assert (await get(daemon_rig, f"{path}?as=json"))["title"] == "Three"
-        await expect(daemon_rig, 200, "DELETE", path)
-        assert len((await get(daemon_rig, f"{path}/versions"))["versions"]) == 3
-        await expect(daemon_rig, 404, "GET", "/api/notes/A/none.md/versions")
-        key = key_of(daemon_rig, "vault:read", paths=["B/**"])
-        await expect(daemon_rig, 404, "GET", f"{path}/versions", headers=key)
-
-
 async def test_a_note_without_a_heading_has_the_title_that_lists_give_it(
     vault, daemon_rig: DaemonRig
 ):
@@ -222,3 +196,157 @@ async def test_a_key_sees_its_paths_alone_whatever_others_just_read(vault, daemo
         for path in ("Hers/b.md", "Mine/hers.md", "Hers/none.md"):
             answer = await refused(daemon_rig, "GET", f"/api/notes/{path}", headers=key)
             assert answer == (404, f"{path} is not in the vault")
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                *(b"# A", b"## B\r", b"", b"---", b"k: v", b"[[x\xff]]", b"text \xff", b"```"),
+                *(b"\xef\xbb\xbf", b"B\n==="),
+            ]
+        )
+    )
+)
+def test_any_note_is_reported_as_it_is_declared_and_no_text_is_missing(lines: list[bytes]):
+    data = b"\n".join(lines)
+    note = parse_note(data)
+    sent = answer_writer(NoteAnswer)(answer_of(VaultPath("a.md"), digest_of(data), 1.5, note))
+    TypeAdapter(NoteAnswer).validate_json(sent, strict=True)
+    whole = json.loads(sent)
+
+    texts = whole["preamble"] + "".join(section["content"] for section in whole["sections"])
+    headings = sum(section.body_start - section.start for section in note.sections)
+    shown_bytes = data[note.body.start :].decode("utf-8", "replace")
+    assert len(texts) >= len(shown_bytes) - headings
+
+
+def test_a_time_that_no_calendar_has_is_the_beginning():
+    assert moment(0.5) == "1970-01-01T00:00:00.500000Z"
+    assert moment(1e18) == moment(-1e18) == "1970-01-01T00:00:00Z"
+
+
+async def test_a_note_that_is_too_large_is_served_raw_alone(
+    vault, monkeypatch, daemon_rig: DaemonRig
+):
+    monkeypatch.setattr(notes, "_MOST_PARSED", 5)
+    save(vault / "a.md", "# one\n")
+    assert (await answered(daemon_rig, f"{NOTE}?as=raw"))[2] == b"# one\n"
+    await expect(daemon_rig, 422, "GET", f"{NOTE}?as=json")
+
+
+async def test_a_link_to_what_is_not_a_note_is_nothing(vault, daemon_rig: DaemonRig):
+    (vault / "a.md").symlink_to("b.txt")
+    save(vault / "b.txt", "# one\n")
+    await expect(daemon_rig, 404, "GET", NOTE)
+
+
+async def test_a_text_that_was_read_is_a_base(vault, monkeypatch, caplog, daemon_rig: DaemonRig):
+    save(vault / "a.md", "# one\n")
+    store = daemon_rig.daemon.vault.store
+    await call(daemon_rig, "GET", NOTE)
+    assert store.bases.text(VaultPath("a.md"), digest_of(b"# one\n")) == b"# one\n"
+
+    def refuse(_texts: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store.bases, "see", refuse)
+    save(vault / "a.md", "# two\n")
+    caplog.set_level(logging.WARNING)
+    assert (await answered(daemon_rig, f"{NOTE}?as=raw"))[2] == b"# two\n"
+    assert "could not be kept" in caplog.text
+
+
+OPEN = "---\nstatus: open\nn: 5\ntags: [x/y]\n---\n# One\n[[two]] [[nowhere]]\n"
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def store(vault: Path, daemon_rig: DaemonRig) -> None:
+    save(vault / "A/one.md", OPEN)
+    save(vault / "A/two.md", "---\nstatus: done\nn: 10\na:eq: odd\n---\n# Two\n[[nothing]]\n")
+    save(vault / "B/three.md", "# Three\n[[two]]\n")
+    save(vault / ".hidden/four.md", "# Four\n[[two]]\n")
+    await noticed(daemon_rig)
+
+
+async def paths(daemon_rig: DaemonRig, query: str) -> list[str]:
+    return [one["path"] for one in (await get(daemon_rig, f"/api/notes?{query}"))["notes"]]
+
+
+async def test_notes_are_found_by_what_their_frontmatter_says(store, daemon_rig: DaemonRig):
+    for query, expected in {
+        "": ["A/one.md", "A/two.md", "B/three.md"],
+        "where=status:eq:open": ["A/one.md"],
+        "where=n:lt:10&where=status:eq:open": ["A/one.md"],
+        "where=n:exists:true&sort=-n": ["A/two.md", "A/one.md"],
+        "folder=A": ["A/one.md", "A/two.md"],
+        "folder=B/": ["B/three.md"],
+        "tag=x": ["A/one.md"],
+        "sort=-title": ["A/two.md", "B/three.md", "A/one.md"],
+    }.items():
+        assert await paths(daemon_rig, query) == expected, query
+    reported = (await get(daemon_rig, "/api/notes?where=status:eq:open"))["notes"][0]
+
+    assert reported == reported | {"title": "One", "tags": ["x/y"], "size": len(OPEN)}
+    assert reported["frontmatter"]["status"] == "open"
+    found, cursor = [], ""
+    while cursor is not None:
+        more = cursor and f"&cursor={cursor}"
+        page = await get(daemon_rig, f"/api/notes?limit=1&sort=-title{more}")
+        found += [one["path"] for one in page["notes"]]
+        cursor = page["next"]
+    assert found == ["A/two.md", "B/three.md", "A/one.md"]
+
+
+async def test_a_query_that_means_nothing_is_refused(daemon_rig: DaemonRig):
+    for query in (
+        *("where=status", "where=status:is:open", "where=:eq:open", "where=a:exists:maybe"),
+        *("limit=0", "limit=1001", "cursor=x", "folder=../x", "no=1", "sort=path&sort=title"),
+        *("sort=modifed", "sort=-nobody", "&".join(["where=a:eq:b"] * 21)),
+    ):
+        await expect(daemon_rig, 400, "GET", f"/api/notes?{query}")
+
+
+async def test_a_key_lists_its_paths_alone(store, daemon_rig: DaemonRig):
+    in_a = key_of(daemon_rig, "vault:read", paths=["A/**"])
+
+    async def listed(path: str, key: dict[str, str]) -> dict:
+        return await expect(daemon_rig, 200, "GET", path, headers=key)
+
+    notes = (await listed("/api/notes", in_a))["notes"]
+    assert [one["path"] for one in notes] == ["A/one.md", "A/two.md"]
+    links = await listed("/api/notes/A/two.md/backlinks", in_a)
+    assert ([one["source"] for one in links["backlinks"]], links["count"]) == (["A/one.md"], 1)
+    await expect(daemon_rig, 404, "GET", "/api/notes/B/three.md/backlinks", headers=in_a)
+
+
+async def test_links_to_a_note_and_to_nothing_are_reported(store, daemon_rig: DaemonRig):
+    reported = await get(daemon_rig, "/api/notes/A/two.md/backlinks")
+    link = {"target": "A/two.md", "text": "two", "kind": "wiki"}
+    assert reported["backlinks"] == [
+        {"source": "A/one.md", **link, "line": 7},
+        {"source": "B/three.md", **link, "line": 2},
+    ]
+    await expect(daemon_rig, 404, "GET", "/api/notes/none.md/backlinks")
+
+
+async def test_a_link_by_title_or_alias_leads_to_the_one_note_of_that_name(
+    vault, daemon_rig: DaemonRig
+):
+    kim = "Brain/entities/people/kim-lee.md"
+    save(vault / kim, "---\naliases: [Kimmy]\n---\n# Kim Lee\n")
+    save(vault / "Work/kim.md", "# Kim Lee-Park\n")
+    save(vault / "Private/kimmy.md", "# Kimmy\n")
+    await noticed(daemon_rig)
+
+    async def target(name: str, headers: dict[str, str] | None = None) -> str | None:
+        path = f"/api/links/target?target={name}"
+        return (await expect(daemon_rig, 200, "GET", path, headers=headers or {}))["path"]
+
+    assert await target("Kim%20Lee") == await target("kim%20lee") == kim
+    assert await target("Kimmy") == "Private/kimmy.md"  # a file's own name comes first
+    assert await target("Kimmy", key_of(daemon_rig, "vault:read", paths=["Brain/**"])) == kim
+    assert await target("Nobody") is None
+    save(vault / "Work/kim-lee-2.md", "# Kim Lee\n")
+    await noticed(daemon_rig)
+    assert await target("Kim%20Lee") is None
