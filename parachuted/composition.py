@@ -273,7 +273,7 @@ def build_loop(
     )
     return LoopParts(
         watches=watches,
-        sessions=SessionContexts(state, index, clock),
+        sessions=SessionContexts(state, clock),
         reviews=reviews,
         queue=queue,
         watched_texts=watched_texts,

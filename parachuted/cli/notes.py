@@ -16,7 +16,6 @@ from parachuted.errors import NotFoundError, ParachuteError
 _SUFFIXES = (".md", ".markdown")
 _CONTEXT_NAMES = ("AGENTS.md", "CLAUDE.md")  # `vault` names them too, but takes long to import
 _MARK = re.compile(r"</?mark>")
-_DOES = {"create": "make", "append": "add to", "keep": "is in", "refuse": "leave"}
 
 
 @verb("search", "find notes")
@@ -139,9 +138,9 @@ def migrate(options: Namespace) -> Steps:
     yield answer, "run" in answer and is_refused
     columns: Columns = {
         "OLD FILE": "file",
-        "": lambda move: _DOES[move["action"]],
+        "": "action",
         "CONTEXT FILE": "target",
-        "SECTIONS ADDED, OR WHY": lambda move: move["sections"] or move["reason"],
+        "WHY": "reason",
     }
     nothing = "There are no context files in Chat/contexts."
     say_table(answer["moves"], columns, nothing=nothing)
@@ -150,4 +149,3 @@ def migrate(options: Namespace) -> Steps:
         say(f"\nDone; {followed}. Take it back with: parachute undo {answer['run']}")
     elif not options.apply and answer["moves"]:
         say("\nNothing was changed. `parachute contexts migrate --apply` does it.")
-        say("The old files are kept in Chat/contexts/migrated.")

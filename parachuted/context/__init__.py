@@ -12,7 +12,6 @@ from parachuted.context.chain import (
     context_folders,
     names_in,
 )
-from parachuted.context.migration import PlannedMove, added_to, plan_moves
 from parachuted.context.prompt import (
     DEFAULT_TOKENS,
     ContextAssembly,
@@ -32,16 +31,13 @@ __all__ = [
     "ContextAssembly",
     "ContextFolder",
     "ContextSelection",
-    "PlannedMove",
     "PromptBuilder",
     "PromptPreview",
     "SessionContext",
     "SessionContexts",
-    "added_to",
     "chain_of",
     "choice_of",
     "context_folders",
     "names_in",
-    "plan_moves",
     "tokens_of_text",
 ]

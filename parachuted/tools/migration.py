@@ -1,21 +1,40 @@
-"""Migration: moves an older program's context files into folders, as one run that can be undone."""
+"""Migration: moves an older program's context files into folders, as one run that can be undone.
+
+`Chat/contexts/garden-context.md` becomes the context file of the folder named `garden`. Where that
+folder has one already, the old file stays, and a person decides what of it is still needed.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
-from parachuted.access.strangers import marked, says_stranger
-from parachuted.context import LEGACY_FOLDER, PlannedMove, SessionContexts, added_to, plan_moves
+from parachuted.access.paths import is_hidden
+from parachuted.context import LEGACY_FOLDER, SessionContexts
 from parachuted.errors import ParachuteError
 from parachuted.events import Bus
 from parachuted.history.run_account import Operation, new_act
 from parachuted.processes.uninterrupted import run_uninterrupted
-from parachuted.vault import Author, Store, VaultIndex, VaultPath, printable
+from parachuted.vault import CONTEXT_NAMES, Store, VaultIndex, VaultPath, printable
 
 NAME = "migration"
+_ENDING = re.compile(r"(?<=.)(-context)?\.md$", re.IGNORECASE)
+_PROJECTS = "Projects"
+_REASON = "old context files were moved into folders"
 CanSee = Callable[[str], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedMove:
+    """An old file, the context file that it becomes, and why it does not (`refuse`)."""
+
+    file: VaultPath
+    target: VaultPath
+    action: Literal["move", "refuse"] = "move"
+    reason: str = "there is no context file yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +48,43 @@ class MigrationResult:
     sessions: int = 0
 
 
+def plan_moves(index: VaultIndex, can_see: CanSee) -> Iterator[PlannedMove]:
+    taken = set[VaultPath]()
+    for name in sorted(index.files(LEGACY_FOLDER)):
+        file = LEGACY_FOLDER / name
+        target = target_of(file, index)
+        if not name.endswith(".md") or not (can_see(file) and can_see(target)):
+            continue
+        if target in taken or index.get(target) is not None:
+            why = "is there already; take over what it lacks, then delete the old file"
+            refused = f"{printable(target)} {why}"
+            yield PlannedMove(file=file, target=target, action="refuse", reason=refused)
+        else:
+            taken.add(target)
+            yield PlannedMove(file=file, target=target)
+
+
+def target_of(file: VaultPath, index: VaultIndex) -> VaultPath:
+    """The context file of the vault, or of the folder of that name: a project's first, then the
+    nearest to the vault's root, else a new one.
+    """
+    name = _ENDING.sub("", file.name)
+    folders = [
+        (not folder.startswith(f"{_PROJECTS}/"), folder.count("/"), folder)
+        for folder in index.all_folders()
+        if _plain(folder.rpartition("/")[2]) == _plain(name)
+        and not folder.startswith("Chat/")
+        and not is_hidden(folder)
+    ]
+    folder = VaultPath(min(folders)[2] if folders else f"{_PROJECTS}/{name}")
+    folder = VaultPath("") if _plain(name) == "general" else folder
+    return index.context_file(folder) or folder / CONTEXT_NAMES[0]
+
+
+def _plain(name: str) -> str:
+    return "-".join(name.casefold().replace("_", " ").replace("-", " ").split())
+
+
 class Migration:
     def __init__(
         self, *, store: Store, index: VaultIndex, sessions: SessionContexts, bus: Bus
@@ -36,77 +92,44 @@ class Migration:
         self._store, self._index, self._sessions = store, index, sessions
         self._bus, self._turn = bus, asyncio.Lock()
 
-    async def plan(self, can_see: CanSee) -> tuple[PlannedMove, ...]:
-        return await asyncio.to_thread(self._plan, can_see)
+    def plan(self, can_see: CanSee) -> tuple[PlannedMove, ...]:
+        return tuple(plan_moves(self._index, can_see))
 
     async def apply(self, can_see: CanSee) -> MigrationResult:
         """What one file refuses is reported and stops no other. Raises StorageFailedError."""
         async with self._turn:
+            planned = self.plan(can_see)
+            if all(move.action == "refuse" for move in planned):
+                return MigrationResult(run=None, moves=planned)
             act = new_act(
-                NAME, self._store.clock(), watcher=str(LEGACY_FOLDER), reason="", carries=True
+                NAME, self._store.clock(), watcher=str(LEGACY_FOLDER), reason=_REASON, carries=True
             )
-            moves, written = await run_uninterrupted(self._apply, can_see, act)
-            if not written:
-                return MigrationResult(run=None, moves=moves)
-            await self._store.notice(written)
+            moves = await run_uninterrupted(self._apply, planned, act)
+            moved = {move.file: move.target for move in moves if move.action == "move"}
+            await self._store.notice([*moved, *moved.values()])
             self._bus.publish(
                 "run.finished",
                 run=act.run,
                 watcher=LEGACY_FOLDER,
-                outcome="changed",
-                reason=_reason(moves),
-                paths=list(map(printable, written)),
+                outcome="changed" if moved else "failed",
+                reason=_REASON,
+                paths=[printable(path) for paths in moved.items() for path in paths],
                 cost_usd=0.0,
             )
-            moved = {move.file: move.target.folder for move in moves if move.action != "refuse"}
-            sessions = self._sessions.follow(moved)
-            return MigrationResult(run=act.run, moves=moves, sessions=sessions)
+            folders = {file: target.folder for file, target in moved.items()}
+            return MigrationResult(
+                run=act.run, moves=moves, sessions=self._sessions.follow(folders)
+            )
 
-    def _plan(self, can_see: CanSee) -> tuple[PlannedMove, ...]:
-        moves = plan_moves(self._index, lambda path: self._store.read(path).data)
-        return tuple(
-            move
-            for move in moves
-            if can_see(move.file) and can_see(move.target) and can_see(move.kept_as)
-        )
-
-    def _apply(
-        self, can_see: CanSee, act: Operation
-    ) -> tuple[tuple[PlannedMove, ...], list[VaultPath]]:
-        moves, written = self._plan(can_see), dict[VaultPath, None]()
-        if all(move.action == "refuse" for move in moves):
-            return moves, []
-        replace(act, reason=_reason(moves)).begin(self._store)
+    def _apply(self, planned: tuple[PlannedMove, ...], act: Operation) -> tuple[PlannedMove, ...]:
+        act.begin(self._store)
         done = []
-        for move in moves:
+        for move in planned:
             try:
-                if move.action != "refuse":
-                    self._move(move, act.author, written)
+                if move.action == "move":
+                    self._store.move(move.file, move.target, act.author, base=None)
                 done.append(move)
-            except ParachuteError as error:  # saved by someone in between, or the disk refuses
+            except ParachuteError as error:  # made by someone in between, or the disk refuses
                 done.append(replace(move, action="refuse", reason=error.message))
-        act.end(self._store, _reason(done))
-        return tuple(done), list(written)
-
-    def _move(self, move: PlannedMove, author: Author, written: dict[VaultPath, None]) -> None:
-        store, target = self._store, move.target
-        old = store.read(move.file, keep=True)
-        if self._index.get(target) is None and target not in written:
-            store.create(target, old.data, author)
-            written[target] = None
-        else:
-            present = store.read(target, keep=True)
-            data = added_to(present.data, old.data, move.file).data
-            if data != present.data:
-                if says_stranger(old.data):  # what takes in a text is as little trusted as that
-                    data = marked(target, data)
-                store.replace(target, data, author, base=present.digest)
-                written[target] = None
-        store.move(move.file, move.kept_as, author, base=old.digest)
-        written |= dict.fromkeys([move.kept_as, move.file])
-
-
-def _reason(moves: Iterable[PlannedMove]) -> str:
-    files = [printable(move.file.name) for move in moves if move.action != "refuse"]
-    shown = f"{', '.join(files[:10])}{', ...' if files[10:] else ''}"
-    return f"old context files were moved into folders: {shown}"
+        act.end(self._store, _REASON)
+        return tuple(done)

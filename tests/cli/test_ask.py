@@ -165,28 +165,6 @@ def test_pausing_holds_runs_back_until_they_may_begin_again(command_line: Comman
     assert "Asked: 1 task queued" in command_line.does("bubble", "run", GARDEN)
 
 
-def test_an_undone_migration_says_what_stayed_and_why_advises_nothing_more(
-    command_line: CommandLine,
-):
-    old = command_line.vault / "Chat/contexts/attic.md"
-    old.parent.mkdir(parents=True)
-    old.write_text("# Attic\n", "utf-8")
-    command_line.start()
-    command_line.does("contexts", "migrate", "--apply")
-    before = command_line.does("why", "Projects/attic/AGENTS.md")
-    command_line.save("Projects/attic/AGENTS.md", "# Attic\n", "# Attic\n\nLater.\n")
-    run = command_line.json("runs")["runs"][0]["id"]
-    undone = command_line.does("undo", run, "--yes")
-    after = command_line.does("why", "Projects/attic/AGENTS.md")
-
-    assert before.endswith(f"  take it back with: parachute undo {run}\n")
-    left = "Kept in Projects/attic/AGENTS.md, which was written to later:\n  the new file has been"
-    assert left in undone
-    assert "parachute undo" not in after
-    assert "  taken back 2" in after
-    assert old.read_text("utf-8") == "# Attic\n"
-
-
 def test_the_doctor_names_each_note_with_its_reason_and_what_to_do(
     command_line: CommandLine,
 ):

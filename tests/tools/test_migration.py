@@ -1,6 +1,4 @@
-"""Migration: old context files become those of folders through a running daemon, and an undo brings
-them back.
-"""
+"""Migration: old context files become those of folders, and an undo brings them back."""
 
 from __future__ import annotations
 
@@ -8,137 +6,89 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.access.strangers import says_stranger
-from parachuted.tools.migration import Migration
-from tests.stories.daemon_rig import DaemonRig, Live, note, save
-
-OLD = {
-    "general-context.md": "# Me\n\n## Facts\n- I garden\n",
-    "garden-context.md": note("Garden", focus="- sow"),
-    "attic.md": "# Attic\n",
-}
+from parachuted.tools.migration import Migration, plan_moves, target_of
+from parachuted.vault import IndexEntry, VaultIndex, VaultPath
+from tests.stories.daemon_rig import Live, note, save
 
 
-@pytest.fixture
-def old(vault: Path) -> Path:
-    """A vault with old context files, one of which is about a folder that has a context file."""
-    for name, text in OLD.items():
-        save(vault / "Chat/contexts" / name, text)
-    save(vault / "AGENTS.md", "# Everything\n\n> Mine.\n")
+def index_of(*paths: str) -> VaultIndex:
+    index = VaultIndex()
+    for path in paths:
+        index.set(path, IndexEntry(0, 0, 10, 1, "d"))
+    return index
+
+
+@pytest.mark.parametrize(
+    ("file", "paths", "target"),
+    [
+        ("general-context.md", (), "AGENTS.md"),
+        ("General-Context.md", ("CLAUDE.md",), "CLAUDE.md"),
+        ("general.md", ("AGENTS.md",), "AGENTS.md"),
+        ("parachute-context.md", ("Projects/parachute/CLAUDE.md",), "Projects/parachute/CLAUDE.md"),
+        ("parachute-context.md", (), "Projects/parachute/AGENTS.md"),
+        ("tai_chi-context.md", ("Areas/Tai Chi/notes.md",), "Areas/Tai Chi/AGENTS.md"),
+        ("garden.md", ("Areas/garden/a.md", "Projects/Garden/a.md"), "Projects/Garden/AGENTS.md"),
+        ("garden.md", ("z/y/garden/a.md", "z/garden/a.md"), "z/garden/AGENTS.md"),
+        (
+            "garden.md",
+            (".trash/garden/a.md", "Chat/garden/a.md", "x/.old/garden/a.md"),
+            "Projects/garden/AGENTS.md",
+        ),
+        ("-context.md", (), "Projects/-context/AGENTS.md"),
+    ],
+)
+def test_an_old_file_belongs_to_the_folder_with_its_name(file, paths, target):
+    assert target_of(VaultPath(f"Chat/contexts/{file}"), index_of(*paths)) == target
+
+
+def test_each_old_file_moves_unless_the_folder_has_a_context_file():
+    names = ("a-context.md", "a.md", "general.md", "secret.md", ".hidden.md", "picture.png")
+    index = index_of("AGENTS.md", *(f"Chat/contexts/{name}" for name in names))
+    moves = plan_moves(index, lambda path: "secret" not in path and "/." not in path)
+    assert [(one.file.name, one.target, one.action) for one in moves] == [
+        ("a-context.md", "Projects/a/AGENTS.md", "move"),
+        ("a.md", "Projects/a/AGENTS.md", "refuse"),
+        ("general.md", "AGENTS.md", "refuse"),
+    ]
+
+
+async def test_old_texts_move_to_their_folders_as_one_run_that_can_be_undone(
+    live: Live, vault: Path
+):
+    """Sessions that chose an old file have chosen its folder."""
+    garden = note("Garden", focus="- sow")
+    save(vault / "Chat/contexts/attic.md", "# Attic\n")
+    save(vault / "Chat/contexts/garden-context.md", garden)
+    save(vault / "Chat/contexts/general.md", "# Me\n")
+    save(vault / "AGENTS.md", "# Everything\n")
     save(vault / "Areas/garden/plan.md", "# Plan\n")
-    return vault
-
-
-def texts(vault: Path) -> dict[str, str]:
-    return {
-        path.relative_to(vault).as_posix(): path.read_text("utf-8") for path in vault.rglob("*.md")
-    }
-
-
-def migration(daemon_rig: DaemonRig) -> Migration:
-    daemon = daemon_rig.daemon
-    return Migration(
-        store=daemon.vault.store,
-        index=daemon.watched.index,
-        sessions=daemon.loop.sessions,
-        bus=daemon.watched.bus,
-    )
-
-
-def everything(_path: str) -> bool:
-    return True
-
-
-async def migrated(daemon_rig: DaemonRig) -> str:
-    done = await migration(daemon_rig).apply(everything)
-    assert done.run is not None
-    return done.run
-
-
-async def test_old_texts_move_to_their_folders_as_one_run_that_can_be_undone(live: Live, old: Path):
-    """Sessions that chose an old file have chosen its folder until it is back."""
-    before = texts(old)
+    save(vault / "Projects/watcher/AGENTS.md", note("Watcher", watch=["Areas/*"]))
     async with live() as daemon_rig:
         daemon = daemon_rig.daemon
         history, sessions = daemon.watched.history, daemon.loop.sessions
-        moves = await migration(daemon_rig).plan(everything)
-        assert [(move.file.name, move.action) for move in moves] == [
-            ("attic.md", "create"),
-            ("garden-context.md", "create"),
-            ("general-context.md", "append"),
-        ]
-        assert (texts(old), history.runs()) == (before, [])
-        sessions.choose("s", [move.file for move in moves])
-
-        done = await migration(daemon_rig).apply(everything)
-        await daemon_rig.settled()
-        now = texts(old)
-        assert daemon.watched.index.get("Projects/attic/AGENTS.md") is not None
-        assert now["Projects/attic/AGENTS.md"] == OLD["attic.md"]
-        assert now["Areas/garden/AGENTS.md"] == OLD["garden-context.md"]
-        assert now["AGENTS.md"].startswith("# Everything\n\n> Mine.\n\n## Facts\n\n- I garden\n")
-        assert {name: now[f"Chat/contexts/migrated/{name}"] for name in OLD} == OLD
-        assert not any(f"Chat/contexts/{name}" in now for name in OLD)
-        assert (len(done.moves), done.sessions) == (3, 3)
-        folders = ["Projects/attic", "Areas/garden", ""]
-        assert [one.folder_path for one in sessions.of("s")] == folders
-        document = history.run(str(done.run))
-        assert document is not None
-        facts = (document["agent"], document["outcome"], document["cost_usd"])
-        assert facts == ("migration", "changed", 0.0)
-
-        again = await migration(daemon_rig).apply(everything)
-        assert (again.run, again.moves, again.sessions) == (None, (), 0)
-        assert (texts(old), len(history.runs())) == (now, 1)
-
-        undone = await daemon.vault.undo.undo(str(done.run))
-        assert (undone.runs, undone.kept) == ((done.run,), {})
-        await daemon_rig.settled()
-        chosen = [one.folder_path for one in sessions.of("s")]
-        assert chosen == [f"Chat/contexts/{name}" for name in sorted(OLD)]
-    assert texts(old) == before
-
-
-async def test_watchers_wake_and_the_undo_keeps_what_a_person_wrote_since(live: Live, old: Path):
-    save(old / "Projects/watcher/AGENTS.md", note("Watcher", watch=["AGENTS.md", "Areas/*"]))
-    async with live() as daemon_rig:
-        run = await migrated(daemon_rig)
+        migration = Migration(
+            store=daemon.vault.store,
+            index=daemon.watched.index,
+            sessions=sessions,
+            bus=daemon.watched.bus,
+        )
+        sessions.choose("s", [move.file for move in migration.plan(lambda _path: True)])
+        done = await migration.apply(lambda _path: True)
         await daemon_rig.until(lambda: daemon_rig.reported("run.finished")[1:])
         await daemon_rig.settled()
-        runs = {one["watcher"]: one for one in daemon_rig.daemon.watched.history.runs()}
-        assert runs["Projects/watcher/AGENTS.md"]["parents"] == [run]
-        save(old / "AGENTS.md", texts(old)["AGENTS.md"].replace("Mine.", "Mine, still."))
-        await daemon_rig.daemon.vault.undo.undo(run)
-    assert texts(old)["AGENTS.md"] == "# Everything\n\n> Mine, still.\n"
+        assert (vault / "Projects/attic/AGENTS.md").read_text() == "# Attic\n"
+        assert (vault / "Areas/garden/AGENTS.md").read_text() == garden
+        assert (vault / "AGENTS.md").read_text() == "# Everything\n"
+        left = [file.name for file in (vault / "Chat/contexts").iterdir()]
+        assert (left, done.sessions) == (["general.md"], 2)
+        chosen = {one.folder_path for one in sessions.of("s")}
+        assert chosen == {"Projects/attic", "Areas/garden", "Chat/contexts/general.md"}
+        runs = {one["watcher"]: one for one in history.runs()}
+        assert runs["Projects/watcher/AGENTS.md"]["parents"] == [done.run]
+        assert (await migration.apply(lambda _path: True)).run is None
 
-
-async def test_what_one_file_refuses_stops_no_other_and_the_unseen_is_untouched(
-    live: Live, old: Path
-):
-    (old / "AGENTS.md").write_bytes(b"# Everything\n\n```\nopen\n")
-    async with live() as daemon_rig:
-        for sees, actions in (
-            (
-                lambda path: not path.startswith("Areas/"),
-                {"attic.md": "create", "general-context.md": "refuse"},
-            ),
-            (everything, {"garden-context.md": "create", "general-context.md": "refuse"}),
-        ):
-            assert (old / "Chat/contexts/garden-context.md").exists()
-            done = await migration(daemon_rig).apply(sees)
-            assert {move.file.name: move.action for move in done.moves} == actions
-    assert (old / "Chat/contexts/general-context.md").read_text() == OLD["general-context.md"]
-    assert (old / "AGENTS.md").read_bytes() == b"# Everything\n\n```\nopen\n"
-
-
-async def test_a_note_that_takes_in_a_strangers_text_is_trusted_no_more(live: Live, old: Path):
-    save(
-        old / "Chat/contexts/general-context.md",
-        f"---\norigin: web\n---\n{OLD['general-context.md']}",
-    )
-    async with live() as daemon_rig:
-        await migrated(daemon_rig)
-        await daemon_rig.settled()
-        assert "I garden" in (old / "AGENTS.md").read_text()
-        assert says_stranger((old / "AGENTS.md").read_bytes())
-        assert not says_stranger((old / "Projects/attic/AGENTS.md").read_bytes())
+        undone = await daemon.vault.undo.undo(str(done.run))
+        assert undone.kept == {}
+    assert (vault / "Chat/contexts/attic.md").read_text() == "# Attic\n"
+    assert (vault / "Chat/contexts/garden-context.md").read_text() == garden
+    assert not (vault / "Areas/garden/AGENTS.md").exists()

@@ -22,7 +22,6 @@ from parachuted.context import (
     Chain,
     ContextFolder,
     ContextSelection,
-    PlannedMove,
     PromptBuilder,
     SessionContext,
     SessionContexts,
@@ -33,7 +32,7 @@ from parachuted.context import (
 )
 from parachuted.errors import PathRefusedError
 from parachuted.events.watched_vault import WatchedVault
-from parachuted.tools.migration import Migration, MigrationResult
+from parachuted.tools.migration import Migration, MigrationResult, PlannedMove
 from parachuted.vault import CONTEXT_NAMES, VaultIndex, VaultPath, printable
 
 _MODULE = "vault"
@@ -143,7 +142,7 @@ class ContextRoutes:
         for path in paths:
             if not any(map(call.files.sees, _files_of(path))):
                 raise unknown(path)
-        self._sessions.choose(id_, list(dict.fromkeys(paths)), call.identity.id)
+        self._sessions.choose(id_, list(dict.fromkeys(paths)))
         return await self.session(id_)
 
 
@@ -154,7 +153,7 @@ class ContextMigrationRoutes:
     @get(_MIGRATION, _MODULE, "admin", wrapped="moves", counted=True)
     async def plan(self, call: ApiCall) -> Sequence[PlannedMove]:
         """Preview the migration of old context files."""
-        return await self._migration.plan(call.files.sees)
+        return self._migration.plan(call.files.sees)
 
     @post(_MIGRATION, _MODULE, "admin")
     async def apply(self, call: ApiCall) -> MigrationResult:
