@@ -150,51 +150,6 @@ class Grant:
         )
 
 
-_SHOWN = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exposure:
-    """How an agent comes by each of the three; None: it does not."""
-
-    private: str | None
-    untrusted: str | None
-    outward: str | None
-
-    @property
-    def is_whole(self) -> bool:
-        return None not in (self.private, self.untrusted, self.outward)
-
-
-def exposure(
-    grant: Grant, *, private_files: int, untrusted_files: int, calls: Sequence[str] = ()
-) -> Exposure:
-    """Counts of files that it may read, and `calls`: modules' tools, which may bring in and send
-    out.
-    """
-    private = [
-        *([f"{private_files} notes"] if private_files else []),
-        *(["folders beside the vault"] if grant.outside else []),
-    ]
-    untrusted = [*([f"{untrusted_files} notes of strangers"] if untrusted_files else [])]
-    outward = []
-    if grant.network != "none":
-        reach = (
-            "any public host" if grant.network == "bridge" else ", ".join(grant.network[:_SHOWN])
-        )
-        untrusted.append(f"what {reach} answers")
-        outward.append(f"the network ({reach})")
-    if calls:
-        tools = f"the tools {', '.join(calls[:_SHOWN])}{' and more' if len(calls) > _SHOWN else ''}"
-        untrusted.append(f"what {tools} answer")
-        outward.append(tools)
-    return Exposure(private=_join(private), untrusted=_join(untrusted), outward=_join(outward))
-
-
-def _join(found: Sequence[str]) -> str | None:
-    return "; ".join(found) or None
-
-
 PRESENT: frozenset[Entry] = frozenset({"chat", "bot", "maintenance", "cli", "http"})
 """The ways by which a person asks and waits for the answer."""
 EXPLICIT: frozenset[Entry] = frozenset({"chat", "maintenance", "cli", "http"})

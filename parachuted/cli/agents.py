@@ -69,26 +69,6 @@ def agents_list(_options: Namespace) -> Steps:
             say(f"{label:8} {agent['name']}: {agent['problem']}")
 
 
-@verb("agents audit", "which are exposed")
-def agents_audit(_options: Namespace) -> Steps:
-    """Say of each agent whether it has private data, strangers' text and a way out at once.
-    Exits with 1 when one has.
-    """
-    answer = ask("GET /api/agents/audit")
-    yield answer, answer["exposed"]
-    for agent in answer["agents"]:
-        say(f"{'EXPOSED' if agent['exposed'] else 'ok':8} {agent['agent']}")
-        says = {"sees": "private", "strangers": "untrusted", "reaches": "outward"}
-        say_each(f"         {word:9} {agent[name] or 'nothing'}" for word, name in says.items())
-    if not answer["exposed"]:
-        say("No agent has private data, strangers' text and a way out at once.")
-        return
-    exposed = count(answer["exposed"], "agent")
-    say(f"{exposed} could be made by a stranger to send away what is yours.")
-    say(f"What holds it: {answer['held_by']}.")
-    say("Narrow one in modules.yaml, or trust what it reads: `parachute agents trust FILE`.")
-
-
 @verb("agents trust", "trust a note")
 def agents_trust(options: Namespace) -> Steps:
     """Take `origin` out of a note that holds strangers' text, once you have read it.

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.caller import Caller
-from parachuted.access.grant import CURATOR, Exposure, Grant, exactly, exposure, may_begin
+from parachuted.access.grant import CURATOR, Grant, exactly, may_begin
 from parachuted.access.strangers import Strangers, Taint
 from parachuted.agents.job import RunFolder, RunSandbox
 from parachuted.agents.sandbox.options import (
@@ -93,11 +93,10 @@ class ListedAgent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentStatus:
-    """An agent that is not a note. `calls`: tools of others; `request`: None for curators."""
+    """An agent that is not a note. `request`: None for curators."""
 
     listed: ListedAgent
     grant: Grant
-    calls: tuple[str, ...] = ()
     request: RunRequest | None = None
 
 
@@ -212,7 +211,7 @@ class AgentListing:
         listed = replace(
             listed, runs_here=here.obstacle is None, problem=here.obstacle or here.missing
         )
-        return AgentStatus(listed=listed, grant=grant, calls=grant.tools, request=request)
+        return AgentStatus(listed=listed, grant=grant, request=request)
 
     async def all(self) -> list[AgentStatus]:
         """One whose settings are wrong is listed as one that runs nowhere."""
@@ -241,14 +240,6 @@ class AgentListing:
             left_out=len(paths) - len(reads),
             first=tuple(map(printable, reads[:_MOST_SHOWN])),
             first_writes=tuple(map(printable, writes[:_MOST_SHOWN])),
-        )
-
-    def exposure(self, known: AgentStatus, seen: ReachableFiles) -> Exposure:
-        return exposure(
-            known.grant,
-            private_files=seen.reads - seen.strangers,
-            untrusted_files=seen.strangers,
-            calls=known.calls,
         )
 
     def _curator(self) -> AgentStatus:

@@ -75,7 +75,6 @@ COMMANDS = (
     "sandbox doctor",
     "sandbox explain keeper/tidy",
     "sandbox explain maintenance",
-    "agents audit",
     "auth status",
     "hooks list",
     "modules status keeper",

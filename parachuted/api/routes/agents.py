@@ -1,4 +1,4 @@
-"""Agents: what each may do and see, which are exposed, and agents and skills that are notes.
+"""Agents: what each may do and see, and agents and skills that are notes.
 
 These lie in folders whose names begin with a dot, which no agent and no module writes.
 """
@@ -8,13 +8,12 @@ from __future__ import annotations
 import asyncio
 import json
 from contextlib import aclosing, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from aiohttp import web
 from pydantic import Field
 
-from parachuted.access.grant import Exposure
 from parachuted.access.strangers import ORIGINS, Strangers, says_stranger
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.agents.sandbox.sandboxes import SandboxStatus
@@ -92,24 +91,6 @@ class TrustTextRequest(RequestModel):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentExposure(Exposure):
-    """How the agent comes by each of the three; `exposed`: it has all three at once."""
-
-    agent: str
-    exposed: bool
-    problem: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class AgentAudit:
-    """Every agent, those that are exposed first. `held_by` is what holds them all the same."""
-
-    agents: list[AgentExposure]
-    exposed: int
-    held_by: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentExplanation:
     """`container` is what the engine would get, null where the agent needs none."""
 
@@ -140,6 +121,8 @@ _REFUSED = [
     "read a hidden file or a module's code",
     "see a credential: model calls go through the daemon, which adds it",
 ]
+
+
 _HELD = (
     "a run that has read a stranger's text writes its lane alone, and has no shell and no "
     "network from then on; it can suggest"
@@ -165,24 +148,6 @@ class AgentRoutes:
             with suppress(NotFoundError):
                 return await asyncio.to_thread(self._notes.get, name)
         return _public((await self._listing.get(name)).listed, call)
-
-    @get("/api/agents/audit", _MODULE, "admin")
-    async def audit(self) -> AgentAudit:
-        """Which agents combine private data, untrusted text and a way out."""
-        found = []
-        for known in await self._listing.all():
-            reachable = await asyncio.to_thread(self._listing.seen, known.grant)
-            exposure = self._listing.exposure(known, reachable)
-            found.append(
-                AgentExposure(
-                    **asdict(exposure),
-                    agent=known.listed.name,
-                    exposed=exposure.is_whole,
-                    problem=known.listed.problem,
-                )
-            )
-        found.sort(key=lambda agent: (not agent.exposed, agent.agent))
-        return AgentAudit(found, sum(agent.exposed for agent in found), _HELD)
 
     @post("/api/agents/trust", _MODULE, "admin")
     async def trust(self, call: ApiCall, body: TrustTextRequest) -> TrustedText:

@@ -44,6 +44,7 @@ async def test_a_taken_name_or_another_text_is_a_conflict_and_nothing_moves(
         (".c.md", None, 404),
         (".git/c.md", None, 404),
         ("c.md", digest("one"), 200),
+        ("c.md", None, 404),
     ):
         sent = {"json": {"to": to} if to else {}, "headers": {"If-Match": match} if match else {}}
         reported = await expect(daemon_rig, status, "POST", MOVE, **sent)
