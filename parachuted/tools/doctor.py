@@ -90,7 +90,7 @@ def check_control_folder(
         more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
         found["audit"] = (
             f"the audit was changed after it was written: {findings[0]}{more}; "
-            f"`parachute audit verify` lists all{_stash(root)}"
+            f"`parachute audit verify` lists all"
         )
     return found
 
@@ -100,18 +100,6 @@ def conflict_copies(paths: Iterable[str]) -> list[LintWarning]:
         LintWarning(path=path, code="conflict-copy", message=_COPIED_NOTE)
         for path in sorted(paths)
         if is_conflict_copy(path)
-    ]
-
-
-def without_repeats(notes: Iterable[LintWarning]) -> list[LintWarning]:
-    """All but those of which another of the same note says the same and more."""
-    by_path: dict[str, list[str]] = {}
-    for note in (notes := list(notes)):
-        by_path.setdefault(note.path, []).append(note.message)
-    return [
-        note
-        for note in notes
-        if not any(note.message in said != note.message for said in by_path[note.path])
     ]
 
 
@@ -143,12 +131,6 @@ def _conflicts(root: VaultRoot, folder: str) -> Iterable[tuple[str, str]]:
         # What cannot be read is a link, too large or gone meanwhile.
         if isinstance(found, FileContent) and (line := conflict_line(found.data)) is not None:
             yield path, f"line {line} {_MARKER}"
-
-
-def _stash(root: VaultRoot) -> str:
-    if not (root.folder / ".git/refs/stash").is_file():
-        return ""
-    return ". Git has a stash, which may hold the lines: `git stash show --stat` names its files"
 
 
 Remedy = Literal["scan", "accept_missing", "restart"]

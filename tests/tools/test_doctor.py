@@ -104,25 +104,6 @@ async def test_conflict_copies_and_markers_are_found_and_left(live: Live, used: 
     assert copy.exists()
 
 
-async def test_a_git_stash_that_took_lines_out_of_the_audit_is_found(live: Live, used):
-    git(used, "init", "-q")
-    git(used, "add", "-f", ".")
-    git(used, "commit", "-qm", "one")
-    async with live() as daemon_rig:
-        await asked(daemon_rig, "/api/health")
-        save(used / "b.md", "# B\n")
-        await daemon_rig.until(lambda: daemon_rig.reported("file.created"))
-    git(used, "stash", "-q")
-    async with live() as daemon_rig:
-        problem = (await asked(daemon_rig, "/api/doctor"))["problems"]["audit"]
-        assert "git stash show" in problem
-        assert "parachute audit verify" in problem
-    git(used, "stash", "drop", "-q")
-    async with live() as daemon_rig:
-        problem = (await asked(daemon_rig, "/api/doctor"))["problems"]["audit"]
-        assert "git stash" not in problem
-
-
 async def test_git_leaves_the_audit_out_and_control_links_are_not_followed(
     live: Live, used: Path, tmp_path: Path
 ):

@@ -26,7 +26,6 @@ from parachuted.tools.doctor import (
     conflict_copies,
     finding_of_note,
     finding_of_problem,
-    without_repeats,
 )
 from parachuted.vault import Store
 
@@ -85,7 +84,7 @@ class DoctorRoutes:
         declared = self._watches.all()
         watches = await asyncio.to_thread(check_watches, self._watches, declared)
         unindexed, search = await asyncio.to_thread(self._searchable)
-        notes = without_repeats([*watches, *odd, *conflict_copies(paths), *unindexed])
+        notes = [*watches, *odd, *conflict_copies(paths), *unindexed]
         modules = await self._modules.findings(call)
         history = await self._history_size()
         problems = self._watched.problems.open | await asyncio.to_thread(
