@@ -38,15 +38,7 @@ class LintWarning:
 _LARGEST = 64 << 20
 _SHOWN_TO_NONE = "is a conflict marker; no agent is shown the note until it is resolved"
 _MARKER = "is a conflict marker; leave the text of one side, as git or your sync program has it"
-_COPY = (
-    "a conflict copy of a sync program; nothing reads it, so compare it with the original and "
-    "delete one"
-)
-_COPIED_NOTE = (
-    "a conflict copy, which wakes no watcher and watches nothing: take over what it has, then "
-    "delete it"
-)
-
+_COPY = "a conflict copy, which wakes and watches nothing; take over what it has, then delete it"
 _PROPOSED = "Suggestions/"  # they quote notes, frontmatter and all
 
 
@@ -97,7 +89,7 @@ def check_control_folder(
 
 def conflict_copies(paths: Iterable[str]) -> list[LintWarning]:
     return [
-        LintWarning(path=path, code="conflict-copy", message=_COPIED_NOTE)
+        LintWarning(path=path, code="conflict-copy", message=_COPY)
         for path in sorted(paths)
         if is_conflict_copy(path)
     ]
