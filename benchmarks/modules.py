@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from benchmarks.report import Figure
@@ -23,8 +24,7 @@ from parachuted.modules.hosting.exchange import ModuleExchange
 from parachuted.modules.hosting.host import HandlerCall
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.interfaces import Interfaces
-from parachuted.modules.hosting.manager import ModuleManager
-from parachuted.modules.hosting.module_hooks import ModuleHooks
+from parachuted.modules.hosting.manager import ModuleManager, ask_to_load
 from parachuted.modules.hosting.schedules import ModuleScheduler
 from parachuted.modules.hosting.status import ModuleReports
 from parachuted.modules.registry.approvals import ModuleApprovals
@@ -68,7 +68,7 @@ async def _measured(vault: Path, trust: ModuleApprovals) -> list[Figure]:
     found = ModuleManager(
         trust,
         lambda approved: InProcessHost(approved, _Services(approved)),  # type: ignore[arg-type]
-        ModuleHooks(_Nobody(), vault, clock),  # type: ignore[arg-type]
+        partial(ask_to_load, _Nobody(), vault, clock),  # type: ignore[arg-type]
         ModuleExchange(
             EventPublisher(bus, audit),
             Interfaces({}, audit),
@@ -243,5 +243,3 @@ class _Nobody:
 
     async def ask(self, _occurrence: HookEvent) -> HookDecision:
         return HookDecision()
-
-    def set_participants(self, _participants: object) -> None: ...

@@ -48,11 +48,10 @@ from parachuted.modules.hosting.exchange import ModuleExchange
 from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.interfaces import Interfaces
-from parachuted.modules.hosting.manager import ModuleManager
+from parachuted.modules.hosting.manager import ModuleManager, ask_to_load
 from parachuted.modules.hosting.module_agents import AgentService, ModuleAgents
 from parachuted.modules.hosting.module_containers import ModuleContainers
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
-from parachuted.modules.hosting.module_hooks import ModuleHooks
 from parachuted.modules.hosting.module_state import MODULE_SCHEDULES
 from parachuted.modules.hosting.outside_folders import OutsideAccess
 from parachuted.modules.hosting.schedules import ModuleScheduler, SetSchedules
@@ -424,7 +423,7 @@ def build_modules(
     manager = ModuleManager(
         trust,
         make_host,
-        ModuleHooks(hooks, folder, watched.clock),
+        partial(ask_to_load, hooks, folder, watched.clock),
         exchange,
         audit,
         ModuleReports(watched.bus, watched.problems.set),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from parachuted.hooks.hook import BLOCKING, NEVER_CLOSED, Hook
-from parachuted.hooks.hook_event import HookEvent
 from parachuted.hooks.runner import ProcessResult
 from parachuted.texts.json_limits import check_json
 
@@ -50,22 +49,6 @@ class HookDecision:
 
 ALLOWED = HookDecision()
 """What no hook has anything against."""
-
-
-class HookParticipant(Protocol):
-    """A module's part in one event, beside a person's programs. `id` names it in problems."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def event(self) -> str: ...
-
-    def wants(self, hook_event: HookEvent) -> bool: ...
-
-    async def answer(self, hook_event: HookEvent) -> HookAnswer:
-        """Within a limited time. Raises nothing: what goes wrong is the answer's `failure`."""
-        ...
 
 
 def combine(event: str, answers: Sequence[HookAnswer]) -> HookDecision:

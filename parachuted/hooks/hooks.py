@@ -6,9 +6,7 @@ import asyncio
 import concurrent.futures
 import logging
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -18,13 +16,12 @@ from parachuted.hooks.decision import (
     ALLOWED,
     HookAnswer,
     HookDecision,
-    HookParticipant,
     combine,
     is_too_late,
     outcome_of,
     read_answer,
 )
-from parachuted.hooks.hook import BLOCKING, NEVER_CLOSED, Hook, HookOptions
+from parachuted.hooks.hook import BLOCKING, Hook, HookOptions
 from parachuted.hooks.hook_event import HookEvent, document, encode
 from parachuted.hooks.loading import load_hooks, look
 from parachuted.hooks.matching import compile_hook
@@ -73,7 +70,6 @@ class Hooks:
         self._mark: tuple[object, ...] | None = None
         self._by_event: dict[str, list[Hook]] = {}
         self._matches: dict[str, Callable[[HookEvent], bool]] = {}
-        self._participants: tuple[HookParticipant, ...] = ()
         self.wanted: frozenset[str] = frozenset()
         self._waiting: asyncio.Queue[tuple[HookEvent, Sequence[Hook]]] = asyncio.Queue()
         self._reporter = HookReporter(clock, report, on_error)
@@ -113,23 +109,11 @@ class Hooks:
             except ValueError:
                 continue  # it never matches; the problems say so
             self._by_event.setdefault(hook.event, []).append(hook)
-        self._find_wanted()
+        self.wanted = frozenset(self._by_event) | frozenset(self._set.closed)
         self._reporter.say(_FILES, "; ".join(self._set.problems) or None)
-        ids = [
-            *(hook.id for hook in self._set.hooks),
-            *(participant.id for participant in self._participants),
-        ]
-        self._reporter.forget_all_but({_FILES, _WAITING, *map(subject_of, ids)})
+        ids = {subject_of(hook.id) for hook in self._set.hooks}
+        self._reporter.forget_all_but({_FILES, _WAITING, *ids})
         self._check_approvals()
-
-    def set_participants(self, participants: Iterable[HookParticipant]) -> None:
-        """From now on, ask these too, after the person's own hooks and where those allow it."""
-        before, self._participants = self._participants, tuple(participants)
-        for gone in {one.id for one in before} - {
-            participant.id for participant in self._participants
-        }:
-            self._reporter.say(subject_of(gone), None)
-        self._find_wanted()
 
     def wants(self, event: str) -> bool:
         return event in self.wanted
@@ -147,18 +131,7 @@ class Hooks:
         chosen = self._choose(hook_event)
         self._put(hook_event, [hook for hook in chosen if hook.is_async])
         answers = await self._run_all([hook for hook in chosen if not hook.is_async], hook_event)
-        decision = combine(event, answers)
-        asked = [
-            participant
-            for participant in self._participants
-            if participant.event == event and participant.wants(hook_event)
-        ]
-        if asked and decision.allowed and not decision.stop:
-            answers += await asyncio.gather(
-                *(self._ask_participant(one, hook_event) for one in asked)
-            )
-            decision = combine(event, answers)
-        return decision
+        return combine(event, answers)
 
     def tell(self, hook_event: HookEvent) -> None:
         if hook_event.event in self.wanted:
@@ -243,10 +216,6 @@ class Hooks:
         self._check_approvals()
         return found
 
-    def _find_wanted(self) -> None:
-        modules = {participant.event for participant in self._participants}
-        self.wanted = frozenset(self._by_event) | frozenset(self._set.closed) | modules
-
     def _get(self, hook_id: str) -> Hook:
         for hook in self._set.hooks:
             if hook.id == hook_id:
@@ -318,17 +287,6 @@ class Hooks:
             decision=outcome_of(hook, answer),
         )
         return answer, record
-
-    async def _ask_participant(self, one: HookParticipant, hook_event: HookEvent) -> HookAnswer:
-        began = time.perf_counter()
-        answer = await one.answer(hook_event)
-        if one not in self._participants:  # its module ended meanwhile
-            return HookAnswer(hook=one.id)
-        took_ms = (time.perf_counter() - began) * 1000
-        self._reporter.note_run(one.id, hook_event.event, took_ms, answer.failure)
-        if answer.failure is not None and self._options.fails_closed and one.event != NEVER_CLOSED:
-            answer = replace(answer, blocks=answer.failure)
-        return answer
 
     def _environment(self, event: str) -> dict[str, str]:
         return {

@@ -36,7 +36,6 @@ from parachuted.modules.agent_runs import is_shortened as is_shortened
 from parachuted.modules.agent_runs import visible_to_agents as visible_to_agents
 from parachuted.modules.declare import command as command
 from parachuted.modules.declare import event as event
-from parachuted.modules.declare import hook as hook
 from parachuted.modules.declare import interface as interface
 from parachuted.modules.declare import mcp_tool as mcp_tool
 from parachuted.modules.declare import route as route
@@ -45,7 +44,6 @@ from parachuted.modules.module import Module as Module
 from parachuted.modules.results import BytesResponse as BytesResponse
 from parachuted.modules.results import FileResponse as FileResponse
 from parachuted.modules.results import Finding as Finding
-from parachuted.modules.results import HookResult as HookResult
 from parachuted.modules.results import Response as Response
 from parachuted.modules.results import read_each as read_each
 from parachuted.modules.results import reading as reading

@@ -1,11 +1,11 @@
-"""The decorators that make a module's methods routes, tools, listeners, hooks and the like."""
+"""The decorators that make a module's methods routes, tools, listeners and the like."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from inspect import getattr_static, isfunction
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError
 from pydantic.dataclasses import dataclass
@@ -15,9 +15,7 @@ from parachuted.modules.scheduling import Timing, check_timing, parse_timing
 
 Method: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 Capability: TypeAlias = Literal["read", "write", "admin"]
-ModuleHookEvent: TypeAlias = Literal["prompt.before", "stop.before", "compact.before"]
 
-HOOK_EVENTS: tuple[ModuleHookEvent, ...] = get_args(ModuleHookEvent)
 MARKS = "__parachute_marks__"
 REST = "..."
 STRICT = ConfigDict(extra="forbid")
@@ -94,12 +92,6 @@ class EventMark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
-class HookMark:
-    event: ModuleHookEvent
-    handler: DeclaredName = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class ScheduleMark:
     timing: Annotated[Timing, AfterValidator(check_timing)]
     handler: DeclaredName = ""
@@ -116,7 +108,7 @@ class InterfaceMark:
     interface: Interface
 
 
-ServingMark: TypeAlias = RouteMark | ToolMark | EventMark | HookMark | ScheduleMark | CommandMark
+ServingMark: TypeAlias = RouteMark | ToolMark | EventMark | ScheduleMark | CommandMark
 Mark: TypeAlias = ServingMark | InterfaceMark
 
 
@@ -179,19 +171,7 @@ def mcp_tool(
 
 def event(name: str, *, is_async: bool = True) -> Callable[[_F], _F]:
     """Call it whenever that happens, with the event's data by name."""
-    if name in HOOK_EVENTS:
-        raise ValueError(f"@event: {name} comes before the act: use @hook({name!r})")
     return _marking("@event", EventMark, event=name, is_async=is_async)
-
-
-def hook(event: str) -> Callable[[_F], _F]:
-    """Ask it before an agent is sent a prompt (`prompt.before`), ends its work (`stop.before`) or
-    has its session compacted (`compact.before`), with the event's data by name.
-
-    It returns a HookResult, or None, and has 30 seconds. The manifest's `permissions.hooks` must
-    name the event.
-    """
-    return _marking("@hook", HookMark, event=event)
 
 
 def schedule(

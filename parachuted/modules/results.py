@@ -83,19 +83,6 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HookResult:
-    """What a module says before an agent's act.
-
-    `block` objects, with this reason: a prompt is not sent, a turn goes on with the reason as the
-    next words, a session is not compacted. `context` is for the agent, or for the model that
-    compacts its session. Neither is longer than 100,000 characters.
-    """
-
-    block: str = ""
-    context: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class FileResponse:
     """A file of the vault, of any size, as `GET /api/files` answers with it: with its type, an ETag
     and ranges.

@@ -5,23 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from parachuted.access.caller import Caller, current
 from parachuted.errors import StorageFailedError
 from parachuted.events import Bus, Event
 from parachuted.hooks import HookDecision, HookEvent
-from parachuted.hooks.decision import HookParticipant
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import EventPublisher
 from parachuted.modules.hosting.exchange import ModuleExchange
 from parachuted.modules.hosting.host import HandlerCall
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.interfaces import CallingModule, Interfaces, ProvidedInterface
-from parachuted.modules.hosting.manager import ModuleManager
-from parachuted.modules.hosting.module_hooks import ModuleHooks
+from parachuted.modules.hosting.manager import ModuleManager, ask_to_load
 from parachuted.modules.hosting.schedules import ModuleScheduler
 from parachuted.modules.hosting.status import ModuleReports, ModuleStatus
 from parachuted.modules.registry.approvals import ModuleApprovals
@@ -38,7 +37,6 @@ class ObjectingHooks:
     def __init__(self) -> None:
         self.objects_to: set[str] = set()
         self.asked: list[HookEvent] = []
-        self.participants: list[HookParticipant] = []
 
     def wants(self, _event: str) -> bool:
         return bool(self.objects_to)
@@ -48,9 +46,6 @@ class ObjectingHooks:
         return HookDecision(
             allowed=hook_event.data["name"] not in self.objects_to, reason="not this one"
         )
-
-    def set_participants(self, participants: Iterable[HookParticipant]) -> None:
-        self.participants = list(participants)
 
 
 class FailingApprovals(ModuleApprovals):
@@ -95,7 +90,7 @@ class ManagerRig:
         self.modules = ModuleManager(
             self.trust,
             lambda approved: InProcessHost(approved, self.services(approved)),
-            ModuleHooks(self.asker, self.vault, self.clock),
+            partial(ask_to_load, self.asker, self.vault, self.clock),
             self.exchange,
             audit,
             ModuleReports(self.bus, self.problems.__setitem__),

@@ -31,8 +31,8 @@ from parachuted.runs.granted_vault import GrantedVault
 EXAMPLES = Path(__file__).resolve().parent / "examples"
 HEAD = """
 import asyncio
-from parachuted.modules import Body, FileResponse, Form, HookResult, Module, Response
-from parachuted.modules import event, hook, interface, mcp_tool, route, schedule
+from parachuted.modules import Body, FileResponse, Form, Module, Response
+from parachuted.modules import event, interface, mcp_tool, route, schedule
 """
 
 

@@ -8,10 +8,9 @@ from functools import partial
 
 import pytest
 
-from parachuted.modules import event, hook, mcp_tool, route, schedule
+from parachuted.modules import event, mcp_tool, route, schedule
 from parachuted.modules.declare import (
     EventMark,
-    HookMark,
     RouteMark,
     ScheduleMark,
     ToolMark,
@@ -36,7 +35,6 @@ def test_a_method_can_be_many_things_and_stays_callable():
     @mcp_tool("find-it", description="Find it.")
     @event("daily.entry.created", is_async=False)
     @schedule(every="15m")
-    @hook("stop.before")
     def handler():
         return "done"
 
@@ -46,7 +44,6 @@ def test_a_method_can_be_many_things_and_stays_callable():
         ToolMark(name="find-it", description="Find it."),
         EventMark(event="daily.entry.created", is_async=False),
         ScheduleMark(timing=Timing(every_s=900)),
-        HookMark(event="stop.before"),
     )
     assert [parse_span(text) for text in ("30s", "15m", "2h", "1d")] == [30, 900, 7200, 86400]
 
@@ -77,8 +74,6 @@ REFUSED = [
     ),
     *((partial(mcp_tool, name), "not a name of a tool") for name in BAD_TOOLS),
     *((partial(event, name), "not a name of an event") for name in BAD_EVENTS),
-    (partial(hook, "write.before"), r"Input should be 'prompt\.before', 'stop\.before'"),
-    (partial(event, "prompt.before"), r"use @hook\('prompt\.before'\)"),
 ]
 
 

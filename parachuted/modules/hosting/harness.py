@@ -46,7 +46,7 @@ from parachuted.modules.registry.copies import read_tree
 from parachuted.modules.registry.declaration import CommandSpec, ToolSpec
 from parachuted.modules.registry.install import LITTER
 from parachuted.modules.registry.manifest import FILE, read_manifest
-from parachuted.modules.results import Finding, HookResult
+from parachuted.modules.results import Finding
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import StateAccess
 from parachuted.modules.streams import MemoryBody, PartHead, StreamOpened
@@ -153,17 +153,6 @@ class ModuleHarness:
         for spec in specs:
             if spec.event == received:
                 await self._host.tell(HandlerCall(spec.handler, visible, caller))
-
-    async def hook(self, name: str, /, **data: object) -> HookResult:
-        """Ask its hook of that event, as before an agent's act; an empty result where it says
-        nothing.
-        """
-        specs = self._host.declared.hooks
-        spec = next((spec for spec in specs if spec.event == name), None)
-        if spec is None:
-            raise NotFoundError(f"{self._host.name} has no hook of {name}")
-        await self._services.look()
-        return await self._host.ask_hook(spec, data, self._caller())
 
     async def tick(self, name: str) -> None:
         """Let a schedule run now: the one that it has set by that name, or else the method of that

@@ -14,12 +14,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from parachuted.access.caller import NO_CALLER, Caller
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.declare import HookMark
 from parachuted.modules.module import is_every_modules
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.arguments import NO_REQUEST, RequestParts
 from parachuted.modules.registry.declaration import ModuleDeclaration
-from parachuted.modules.results import Finding, HookResult, to_json
+from parachuted.modules.results import Finding
 from parachuted.modules.services import Services
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.texts.visible import visible
@@ -27,11 +26,9 @@ from parachuted.texts.visible import visible
 if TYPE_CHECKING:
     from parachuted.history.run_account import CallRun
 
-CALL_LIMIT_S, COMMAND_LIMIT_S, _HOOK_LIMIT_S = 30.0, 110.0, 30.0
+CALL_LIMIT_S, COMMAND_LIMIT_S = 30.0, 110.0
 _DOCTOR_LIMIT_S, _MOST_FINDINGS, _LONGEST_FINDING = 10.0, 200, 2_000
-_LONGEST_ANSWER = 100_000
 _FINDINGS: TypeAdapter[list[Finding]] = TypeAdapter(list[Finding])
-_HOOK_RESULT: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
 
 Where: TypeAlias = Literal["in process", "container"]
 Args: TypeAlias = tuple[object, ...]
@@ -171,25 +168,6 @@ class ModuleHost(ABC):
         if len(reported) > _MOST_FINDINGS:
             findings.append(Finding(problem=f"and {len(reported) - _MOST_FINDINGS:,} more"))
         return findings
-
-    async def ask_hook(
-        self, spec: HookMark, data: Mapping[str, object], caller: Caller
-    ) -> HookResult:
-        """Raises what `call` raises, and ModuleFailedError for another answer than a HookResult."""
-        sent = {str(name): to_json(value) for name, value in data.items()}
-        request = RequestParts(tolerant=True)
-        found = await self.call(HandlerCall(spec.handler, sent, caller, _HOOK_LIMIT_S, request))
-        try:
-            result = HookResult(**_HOOK_RESULT.validate_python({} if found is None else found))
-        except (ValidationError, TypeError) as error:
-            raise ModuleFailedError(
-                f"{spec.handler} returned something else than a HookResult or None"
-            ) from error
-        if max(len(result.block), len(result.context)) > _LONGEST_ANSWER:
-            raise ModuleFailedError(
-                f"{spec.handler} returned more than {_LONGEST_ANSWER:,} characters"
-            )
-        return result
 
     @abstractmethod
     async def _start(self, caller: Caller) -> None: ...

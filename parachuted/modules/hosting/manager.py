@@ -7,21 +7,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
 from typing import Literal
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.caller import NO_CALLER, Caller
 from parachuted.access.events import EventFilter
 from parachuted.access.grant import grant_of
-from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
+from parachuted.hooks import HookEvent, Hooks
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import Inbox
 from parachuted.modules.hosting.exchange import ModuleExchange
 from parachuted.modules.hosting.host import COMMAND_LIMIT_S, HandlerCall, ModuleHost
 from parachuted.modules.hosting.interfaces import InterfaceChoice, start_order
-from parachuted.modules.hosting.module_hooks import ModuleHook, ModuleHooks
 from parachuted.modules.hosting.status import ModuleFinding, ModuleReports, ModuleStatus, status_of
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule, ModuleEntry, reads_any_note
@@ -32,6 +34,7 @@ from parachuted.runs.agent_tools import ModuleTrust
 
 log = logging.getLogger(__name__)
 
+_BEFORE_LOAD = "module.load.before"
 _SLOW = (
     "it handles events more slowly than they come, so some were dropped; restart it "
     "when that is mended"
@@ -54,17 +57,32 @@ class _Module:
         return _SLOW if found is None and self.inbox is not None and self.inbox.dropped else found
 
 
+async def ask_to_load(
+    hooks: Hooks, vault: Path, clock: Callable[[], datetime], approved: ApprovedModule
+) -> None:
+    """Raises ActRefusedError where a hook objects."""
+    if not hooks.wants(_BEFORE_LOAD):
+        return
+    name, version = approved.name, approved.manifest.version
+    data = {"name": name, "version": version, "hash": approved.digest, "trust": approved.trust}
+    decision = await hooks.ask(
+        HookEvent(event=_BEFORE_LOAD, at=clock(), data=data, vault=vault, module=name)
+    )
+    if not decision.allowed:
+        raise ActRefusedError(f"a hook objects to the module {name}: {decision.reason}")
+
+
 class ModuleManager:
     def __init__(
         self,
         trust: ModuleApprovals,
         make_host: Callable[[ApprovedModule], ModuleHost],
-        hooks: ModuleHooks,
+        ask_to_load: Callable[[ApprovedModule], Awaitable[None]],
         exchange: ModuleExchange,
         audit: ModuleAudit,
         reports: ModuleReports,
     ) -> None:
-        self._trust, self._make_host, self._hooks = trust, make_host, hooks
+        self._trust, self._make_host, self._ask_to_load = trust, make_host, ask_to_load
         self._exchange, self._audit, self._reports = exchange, audit, reports
         self.routes, self.interfaces = exchange.routes, exchange.interfaces
         self.scheduler = exchange.scheduler
@@ -266,7 +284,7 @@ class ModuleManager:
         name, version = module.approved.name, module.approved.manifest.version
         host: ModuleHost | None = None
         try:
-            await self._hooks.ask_to_load(module.approved)
+            await self._ask_to_load(module.approved)
             self._exchange.events.declare(module.approved.manifest)
             host = self._make_host(module.approved)
             await host.start()
@@ -333,11 +351,6 @@ class ModuleManager:
         modules = self._modules.values()
         self._exchange.events.deliver_to(
             module.inbox for module in modules if module.inbox is not None
-        )
-        self._hooks.set_participants(
-            ModuleHook(host, spec, self._audit, is_trusted=self.trust_of(host.name).is_trusted)
-            for host in self.hosts()
-            for spec in host.declared.hooks
         )
 
     async def _look(self) -> None:

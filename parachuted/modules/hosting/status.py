@@ -126,11 +126,7 @@ def _offers(host: ModuleHost) -> dict[str, Any]:
             for spec in declared.routes
         ),
         "tools": tuple(spec.name for spec in declared.tools),
-        "events": tuple(
-            sorted(
-                {spec.event for spec in declared.events} | {spec.event for spec in declared.hooks}
-            )
-        ),
+        "events": tuple(sorted({spec.event for spec in declared.events})),
         "agents": tuple(sorted(declared.agents)),
         "settings": declared.settings,
         "commands": declared.commands,

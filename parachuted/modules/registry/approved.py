@@ -29,7 +29,7 @@ _OURS = "text that parachuted writes there; approve the module again"
 _Digest = Annotated[str, matching(re.compile(r"sha256:[0-9a-f]{64}"), _OURS)]
 _Environment = Annotated[str, matching(re.compile(r"venv-[0-9a-f]{8}"), _OURS)]
 _PERMISSIONS = TypeAdapter(ManifestPermissions)
-_LATER = frozenset({"folders", "hooks", "people"})
+_LATER = frozenset({"folders", "people"})
 _EVERYTHING = frozenset({"**", "**/*"})
 
 
@@ -154,20 +154,13 @@ def reads_any_note(manifest: Manifest, trust: TrustLevel) -> bool:
 
 
 def check_trust(manifest: Manifest, trust: TrustLevel) -> None:
-    """Raises OutdatedError where it asks for what this trust never gives: to act for people, or to
-    take part in hooks, whose words may quote any note, without reading any note.
-    """
+    """Raises OutdatedError where it asks for what this trust never gives: to act for people."""
     name = manifest.name
     if manifest.permissions.people and trust == "untrusted":
         raise OutdatedError(
             f"{name} acts for people that it knows from elsewhere, which only a trusted module "
             f"may: `parachute modules approve {name} --trust trusted` shows what that allows, and "
             "asks"
-        )
-    if manifest.permissions.hooks and not reads_any_note(manifest, trust):
-        raise OutdatedError(
-            f"{name} takes part in hooks, whose prompts may quote any note: that is for "
-            "trusted modules and for those whose permissions read `**`"
         )
 
 

@@ -16,11 +16,6 @@ from parachuted.modules.registry.manifest import Manifest
 from parachuted.texts.visible import USUAL_COLUMNS, fact, quoted, visible, wrapped
 
 _NOTHING = "nothing"
-_HOOKS = {
-    "prompt.before": "prompt.before (reads each prompt of an agent, may refuse it or add to it)",
-    "stop.before": "stop.before (reads what an agent says last, may have a conversation go on)",
-    "compact.before": "compact.before (may object when a session is summed up, or add to how)",
-}
 _PEOPLE = (
     "acts for people that it knows from elsewhere: what it says they wrote counts as your words, "
     "and what they allow as allowed by you"
@@ -139,8 +134,6 @@ def _lines(
     yield from _each("writes", asked.write)
     for folder in asked.folders:
         yield quoted("outside", f"{folder} (outside the vault, to read)")
-    for event in asked.hooks:
-        yield fact("hooks", _HOOKS[event])
     if asked.people:
         yield fact("people", _PEOPLE)
     yield fact("runs", _RUNS[trust])

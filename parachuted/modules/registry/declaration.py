@@ -19,13 +19,11 @@ from parachuted.access.agent_config import AgentConfig
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.checks import mistakes_in
 from parachuted.modules.declare import (
-    HOOK_EVENTS,
     LARGEST_BODY,
     STRICT,
     CommandMark,
     DeclaredName,
     EventMark,
-    HookMark,
     InterfaceMark,
     Mark,
     RouteMark,
@@ -44,7 +42,7 @@ from parachuted.modules.registry.arguments import (
     returns_stream,
     schema_of_answer,
 )
-from parachuted.modules.registry.manifest import Manifest, ManifestHook
+from parachuted.modules.registry.manifest import Manifest
 from parachuted.modules.settings import SettingSpec, setting_specs
 
 RESERVED_PATHS: Mapping[str, str] = MappingProxyType(
@@ -103,7 +101,7 @@ class CommandSpec(CommandMark):
 
 
 _Kind = TypeVar("_Kind")
-_Spec: TypeAlias = RouteSpec | ToolSpec | CommandSpec | EventMark | HookMark | ScheduleMark
+_Spec: TypeAlias = RouteSpec | ToolSpec | CommandSpec | EventMark | ScheduleMark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
@@ -117,7 +115,6 @@ class ModuleDeclaration:
     routes: Annotated[tuple[RouteSpec, ...], _SOME] = ()
     tools: Annotated[tuple[ToolSpec, ...], _SOME] = ()
     events: Annotated[tuple[EventMark, ...], _SOME] = ()
-    hooks: Annotated[tuple[HookMark, ...], _SOME] = ()
     schedules: Annotated[tuple[ScheduleMark, ...], _SOME] = ()
     provides: tuple[str, ...] = ()
     agents: Mapping[str, AgentConfig] = Field(default_factory=dict)
@@ -177,7 +174,6 @@ def describe(cls: type[Module], manifest: Manifest) -> ModuleDeclaration:
             routes=_of(RouteSpec, specs),
             tools=_of(ToolSpec, specs),
             events=_of(EventMark, specs),
-            hooks=_of(HookMark, specs),
             schedules=_of(ScheduleMark, specs),
             provides=tuple(dict.fromkeys((*manifest.provides, *cls.provides))),
             agents=agents,
@@ -198,11 +194,6 @@ def unlisted(declared: ModuleDeclaration, approved: ApprovedModule) -> list[str]
         "skills: say it in manifest.yaml, to be approved"
         for name, agent in declared.agents.items()
         if name not in manifest.agents and _reaches_beyond(agent, manifest)
-    ]
-    found += [
-        f"manifest.yaml: permissions.hooks: add {spec.event}, which {spec.handler} takes part in"
-        for spec in declared.hooks
-        if spec.event not in manifest.permissions.hooks
     ]
     timings = [timing.words() for timing in manifest.schedules]
     listed: dict[str, tuple[Iterable[str], Collection[str]]] = {
@@ -271,7 +262,10 @@ def _marks(
     tools = {tool.name: tool.description or None for tool in manifest.mcp_tools}
     listed: list[tuple[str, ServingMark]] = [
         *((tool.handler, ToolMark(name=tool.name)) for tool in manifest.mcp_tools),
-        *((hook.handler, _listener(hook)) for hook in manifest.hooks),
+        *(
+            (hook.handler, EventMark(event=hook.event, is_async=hook.is_async))
+            for hook in manifest.hooks
+        ),
     ]
     for handler, mark in listed:
         field, name = _key(mark)
@@ -292,15 +286,9 @@ def _key(mark: ServingMark) -> tuple[str, str]:
     match mark:
         case ToolMark():
             return "mcp_tools", mark.name
-        case EventMark() | HookMark():
+        case EventMark():
             return "hooks", mark.event
     return "", ""
-
-
-def _listener(hook: ManifestHook) -> ServingMark:
-    if hook.event in HOOK_EVENTS:
-        return HookMark(event=hook.event)
-    return EventMark(event=hook.event, is_async=hook.is_async)
 
 
 def _decorated(
@@ -355,7 +343,7 @@ def _spec(cls: type[Module], handler: str, mark: ServingMark) -> _Spec:
         case CommandMark():
             fields["help"] = mark.help or about or mark.name.replace("-", " ")
             return CommandSpec(**fields, schema=arguments.schema())
-        case EventMark() | HookMark() | ScheduleMark():
+        case EventMark() | ScheduleMark():
             return replace(mark, handler=handler)
 
 
@@ -406,7 +394,6 @@ def _wrong_names(module: str, specs: Sequence[_Spec], agents: Collection[str]) -
     names = [f"the route {spec.method} {spec.prefix}{_nameless(spec.path)}" for spec in routes]
     names += [f"the tool {tool.name}" for tool in tools]
     names += [f"the command {command.name}" for command in _of(CommandSpec, specs)]
-    names += [f"the hook {hook.event}" for hook in _of(HookMark, specs)]
     for name, count in Counter(names).items():
         if count > 1:
             yield f"{name} is declared {count} times"

@@ -29,7 +29,7 @@ from parachuted.events.catalog import CATALOG, CORE
 from parachuted.events.fields import FieldKind
 from parachuted.home_files import PlainValue, YamlRejectedError, read_document
 from parachuted.modules.checks import matching, mistakes_in
-from parachuted.modules.declare import EventName, Interface, ModuleHookEvent, ToolName
+from parachuted.modules.declare import EventName, Interface, ToolName
 from parachuted.modules.scheduling import Timing, parse_timing
 
 FILE = "manifest.yaml"
@@ -129,15 +129,12 @@ class ManifestPermissions:
     bash: YesOrList = False
     mcp: tuple[ToolName, ...] = ()
     folders: tuple[OutsideFolder, ...] = ()
-    hooks: tuple[ModuleHookEvent, ...] = ()
     people: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class ManifestHook:
-    """An event that the module hears, or a hook that asks it. Without a handler, a method has its
-    decorator. `is_async`: its publisher does not wait, which no hook is.
-    """
+    """An event that the module hears. Without a handler, a method has its decorator."""
 
     event: EventName
     handler: HandlerName = ""

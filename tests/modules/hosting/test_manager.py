@@ -11,10 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from parachuted.access.caller import Caller
-from parachuted.errors import ModuleFailedError, NotFoundError, OutdatedError
-from parachuted.modules.hosting import in_process
+from parachuted.errors import ModuleFailedError, NotFoundError
 from parachuted.modules.hosting.host import HandlerCall
-from parachuted.modules.hosting.status import ModuleFinding
 from tests.modules.manager_rig import ManagerRig
 from tests.modules.small_modules import until
 
@@ -319,75 +317,3 @@ async def test_a_module_that_is_too_slow_for_its_events_is_reported(rig):
         rig.delete(*(f"{number}.md" for number in range(1200)))
         await until(lambda: "some were dropped" in (rig.problems.get("module:daily") or ""))
         assert rig.status("daily").serving
-
-
-async def test_a_module_takes_part_in_hooks_while_it_runs_and_is_trusted(rig):
-    """It says so in its manifest alone, and may not read any note, so it has to be trusted."""
-    said = """
-    permissions: {hooks: [prompt.before]}
-    hooks: [{event: prompt.before, handler: before_prompt}]
-    """
-    rig.write("garden", "async def before_prompt(self): ...", said)
-    with pytest.raises(OutdatedError, match="may quote any note"):
-        rig.approve("garden", "untrusted")
-    rig.approve("garden", "trusted")
-    registry = rig.home / "modules.yaml"
-
-    async with rig.open() as modules:
-        (participant,) = rig.asker.participants
-        assert participant.id == "module:garden:prompt.before"
-        assert rig.status("garden").events == ("prompt.before",)
-        rig.trust.disable("garden")
-        await modules.sync()
-        assert rig.asker.participants == []
-
-        rig.trust.enable("garden")
-        registry.write_text(registry.read_text().replace("trust: trusted", "trust: untrusted"))
-        await modules.sync()
-        assert rig.asker.participants == []
-        assert "may quote any note" in str(rig.status("garden").problem)
-
-
-async def test_a_module_that_hangs_as_it_is_disabled_keeps_nothing_from_stopping(
-    rig, monkeypatch, caplog
-):
-    monkeypatch.setattr(in_process, "_DISABLE_LIMIT_S", 0.1)
-    rig.add("hangs", "async def on_disable(self):\n    await asyncio.Event().wait()")
-    rig.add("fine", "async def on_disable(self):\n    await self.state.put('ended', 1)")
-
-    async with asyncio.timeout(30), rig.open():
-        pass
-
-    assert rig.memory["fine"].kept == {"ended": 1}
-    assert "on_disable was not done after 0.1 s" in [
-        record.problem.partition(",")[0] for record in caplog.records if hasattr(record, "problem")
-    ]
-
-
-MANY = """
-async def doctor(self):
-    return [{"problem": "x\\u202ey", "advice": "", "path": "a.md"}] * 3_000
-"""
-
-
-async def test_each_doctor_reports_and_one_that_fails_keeps_no_other_from_it(rig):
-    rig.add("brain", "async def doctor(self):\n    raise ValueError('no')")
-    rig.add("daily", "async def doctor(self):\n    return [{'problem': 'a', 'advice': 'b'}]")
-    rig.add("many", MANY)
-    rig.add("quiet")
-    rig.write("stranger", "pass")
-
-    async with rig.open() as modules:
-        found = await modules.findings(Caller())
-
-    by_module: dict[str, list[ModuleFinding]] = {}
-    for finding in found:
-        by_module.setdefault(finding.module, []).append(finding)
-    assert list(by_module) == ["stranger", "brain", "daily", "many"]
-    assert "waits for your approval" in by_module["stranger"][0].problem
-    assert "failed in doctor" in by_module["brain"][0].problem
-    assert "`parachute modules status brain`" in by_module["brain"][0].advice
-    assert by_module["daily"] == [ModuleFinding(module="daily", problem="a", advice="b")]
-    assert len(by_module["many"]) == 201
-    assert by_module["many"][-1].problem == "and 2,800 more"
-    assert "\u202e" not in by_module["many"][0].problem

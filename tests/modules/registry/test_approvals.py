@@ -76,7 +76,7 @@ def test_a_changed_module_runs_as_approved_until_the_change_is_approved(rig):
 
 def test_each_part_counts_and_the_order_of_the_lock_does_not():
     plain = read_manifest(PLAIN)
-    asked = ("read: [Work/**]", "folders: [~/Projects]", "hooks: [stop.before]", "people: true")
+    asked = ("read: [Work/**]", "folders: [~/Projects]", "people: true")
     first = approval_digest(TREE, plain, [])
     others = {
         approval_digest("sha256:" + "2" * 64, plain, []),
@@ -98,7 +98,6 @@ def test_each_part_counts_and_the_order_of_the_lock_does_not():
         ("description: other\nprovides: [X]\n", True),
         ("permissions: {read: [Work/**]}\n", False),
         ("permissions: {folders: [~/Projects]}\n", False),
-        ("permissions: {hooks: [prompt.before]}\n", False),
         ("dependencies: [httpx]\n", False),
         ("agents: {a: {paths: [Work/]}}\n", False),
     ],
@@ -107,21 +106,11 @@ def test_only_code_may_change_unasked_under_development(more, is_same):
     assert is_no_wider(read_manifest(PLAIN + more), read_manifest(PLAIN)) is is_same
 
 
-@pytest.mark.parametrize(
-    ("asked", "says"),
-    [
-        ("read: [Work/], hooks: [prompt.before]", r"whose permissions read `\*\*`"),
-        ("people: true", "modules approve bot --trust trusted"),
-    ],
-)
-def test_who_is_not_trusted_acts_for_no_one_and_hears_no_words_of_any_note(asked, says):
-    manifest = read_manifest(PLAIN + f"permissions: {{{asked}}}\n")
+def test_a_module_that_is_not_trusted_acts_for_nobody():
+    manifest = read_manifest(PLAIN + "permissions: {people: true}\n")
 
     check_trust(manifest, "trusted")
-    check_trust(
-        read_manifest(PLAIN + "permissions: {read: ['**'], hooks: [prompt.before]}\n"), "untrusted"
-    )
-    with pytest.raises(OutdatedError, match=says):
+    with pytest.raises(OutdatedError, match="modules approve bot --trust trusted"):
         check_trust(manifest, "untrusted")
 
 

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from parachuted.api import RESERVED
 from parachuted.errors import ModuleFailedError
-from parachuted.modules import AgentConfig, Module, event, hook, mcp_tool, route, schedule
+from parachuted.modules import AgentConfig, Module, event, mcp_tool, route, schedule
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.declaration import (
     RESERVED_PATHS,
@@ -216,9 +216,6 @@ provides: [GreetInterface]
 class Greeting(Greeter):
     agents = {"shy": {"paths": ["a/"]}}
 
-    @hook("prompt.before")
-    async def before_prompt(self): ...
-
 
 def beyond(cls: type[Module], more: str) -> list[str]:
     read = manifest(more)
@@ -226,10 +223,6 @@ def beyond(cls: type[Module], more: str) -> list[str]:
         name="greeter", copy=Path(), digest="", tree="", manifest=read, trust="trusted"
     )
     return unlisted(describe(cls, read), approved)
-
-
-HOOKS = "permissions: {read: ['**'], hooks: [prompt.before]}\n"
-ADD_HOOK = "manifest.yaml: permissions.hooks: add prompt.before, which before_prompt takes part in"
 
 
 @pytest.mark.parametrize(
@@ -246,12 +239,10 @@ ADD_HOOK = "manifest.yaml: permissions.hooks: add prompt.before, which before_pr
     ],
 )
 def test_what_code_declares_beyond_its_manifest_is_named(left_out, field, names):
-    assert beyond(Greeting, LISTED + HOOKS) == []
-    some = LISTED.replace(left_out, "") + HOOKS
-    assert beyond(Greeting, some) == [
+    assert beyond(Greeting, LISTED) == []
+    assert beyond(Greeting, LISTED.replace(left_out, "")) == [
         f"manifest.yaml: {field}: add {name}, which the code declares" for name in names
     ]
-    assert beyond(Greeting, LISTED) == [ADD_HOOK]
 
 
 def test_an_agent_that_only_code_names_never_reaches_beyond_its_module():

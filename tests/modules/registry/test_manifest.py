@@ -178,7 +178,6 @@ PUBLISHES = "publishes:\n  "
         ("permissions: {read: [/etc/x]}\n", "permissions.read.0: '/etc/x' is outside the vault"),
         ("permissions: {write: [~/x]}\n", "permissions.write.0: '~/x' is outside the vault"),
         ("permissions: {delete: [x]}\n", f"permissions.delete: {UNKNOWN}"),
-        ("permissions: {hooks: [a.b]}\n", "permissions.hooks.0: Input should be 'prompt.before'"),
         ("routes: {prefix: api/x}\n", "routes.prefix: 'api/x' is not a prefix"),
         ("routes: {prefix: /api/x/y}\n", "routes.prefix: '/api/x/y' is not a prefix"),
         ("routes: {prefix: /api/notes}\n", "routes.prefix: /api/notes is the daemon's own"),
