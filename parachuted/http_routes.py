@@ -24,7 +24,6 @@ from parachuted.history import Restore
 from parachuted.home_files.vault_state import refuse_unfit
 from parachuted.modules.listed_agents import AgentListing
 from parachuted.processes.addresses import page_address, tls_address
-from parachuted.sync import FileDigests
 from parachuted.tools.migration import Migration
 from parachuted.web import PageRoutes
 
@@ -93,9 +92,8 @@ class HttpRoutes:
         streams = api.EventStreams(
             watched.bus, watched.settings.vault, self._control.started, authenticator.holds
         )
-        files = api.FileAnswers(watched.root, FileDigests(watched.root))
         dispatcher = api.ModuleDispatcher(
-            self._modules.manager, authenticator.holds, authenticator.refusal, watched.clock, files
+            self._modules.manager, authenticator.holds, authenticator.refusal, watched.clock
         )
         authenticator.subscribe(streams.recheck)
         authenticator.subscribe(dispatcher.recheck)

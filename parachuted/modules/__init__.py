@@ -42,7 +42,6 @@ from parachuted.modules.declare import route as route
 from parachuted.modules.declare import schedule as schedule
 from parachuted.modules.module import Module as Module
 from parachuted.modules.results import BytesResponse as BytesResponse
-from parachuted.modules.results import FileResponse as FileResponse
 from parachuted.modules.results import Finding as Finding
 from parachuted.modules.results import Response as Response
 from parachuted.modules.results import read_each as read_each
@@ -57,8 +56,6 @@ from parachuted.modules.services import FolderAccess as FolderAccess
 from parachuted.modules.services import Services as Services
 from parachuted.modules.services import StateAccess as StateAccess
 from parachuted.modules.streams import Body as Body
-from parachuted.modules.streams import Form as Form
-from parachuted.modules.streams import FormPart as FormPart
 from parachuted.modules.streams import ServerEvent as ServerEvent
 from parachuted.modules.streams import Stream as Stream
 from parachuted.runs import granted_vault as _granted_vault

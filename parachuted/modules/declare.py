@@ -131,7 +131,7 @@ def route(
     default. `prefix` is another place than `/api/<module>`, of those that the core keeps for the
     module. `tolerant` is for callers that cannot be changed: names that no parameter has are
     ignored, and parameters may be sent in camelCase too. `max_bytes`: how large a body of a handler
-    that takes a `Body` or a `Form` may be, by default 16 MB. `secret_header` is for programs
+    that takes a `Body` may be, by default 16 MB. `secret_header` is for programs
     elsewhere that can show no key: they are let in without one, if they send in this header what
     the module's `route_secret` returns. Callers of untrusted modules are refused.
     """

@@ -83,19 +83,6 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileResponse:
-    """A file of the vault, of any size, as `GET /api/files` answers with it: with its type, an ETag
-    and ranges.
-
-    It is sent only if the module and the caller may both read it. `filename`: it is to be saved,
-    under that name.
-    """
-
-    path: str
-    filename: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BytesResponse:
     """Bytes, at most 16 MB. `filename`: they are to be saved, under that name.
 
@@ -108,10 +95,7 @@ class BytesResponse:
 
     def __post_init__(self) -> None:
         if not isinstance(self.data, bytes) or len(self.data) > MOST_BYTES:
-            raise ValueError(
-                f"a BytesResponse is bytes, at most {MOST_BYTES:,}; larger ones are files of the "
-                "vault, for a FileResponse"
-            )
+            raise ValueError(f"a BytesResponse is bytes, at most {MOST_BYTES:,}")
         if not _MEDIA_TYPE.fullmatch(self.content_type):
             raise ValueError(f"{self.content_type[:80]!r} is not a media type such as image/png")
 

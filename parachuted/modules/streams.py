@@ -6,22 +6,15 @@ import asyncio
 import re
 import secrets
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Protocol
 
-from parachuted.errors import BodyTooLargeError, EditRefusedError
+from parachuted.errors import BodyTooLargeError
 from parachuted.modules.results import to_json
 
 _READ = 1 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartHead:
-    name: str
-    filename: str | None
-    content_type: str
 
 
 class BodySource(Protocol):
@@ -36,34 +29,19 @@ class BodySource(Protocol):
         """How many bytes the caller announced, if it did."""
 
     async def read(self) -> bytes:
-        """The next piece of the body, or of the present part; empty at the end."""
-
-    async def next_part(self) -> PartHead | None:
-        """Leave what is left of the present part, and begin the next; None: there is no more."""
+        """The next piece of the body; empty at the end."""
 
 
 class MemoryBody:
-    """A `BodySource` that is in memory: bytes, or the parts of a form, in pieces of that size."""
+    """A `BodySource` that is in memory, in pieces of that size."""
 
-    def __init__(
-        self,
-        content_type: str,
-        data: bytes = b"",
-        parts: Sequence[tuple[PartHead, bytes]] | None = None,
-        piece: int = _READ,
-    ) -> None:
-        self.content_type, self.size = content_type, len(data) if parts is None else None
-        self._left, self._parts, self._piece = data, list(parts or ()), piece
+    def __init__(self, content_type: str, data: bytes, piece: int = _READ) -> None:
+        self.content_type, self.size = content_type, len(data)
+        self._left, self._piece = data, piece
 
     async def read(self) -> bytes:
         piece, self._left = self._left[: self._piece], self._left[self._piece :]
         return piece
-
-    async def next_part(self) -> PartHead | None:
-        if not self._parts:
-            return None
-        head, self._left = self._parts.pop(0)
-        return head
 
 
 class Body:
@@ -88,64 +66,12 @@ class Body:
 
     async def read(self, limit: int = _READ) -> bytes:
         """All of it. Raises BodyTooLargeError when it is more than `limit` bytes."""
-        return await _whole(aiter(self), limit)
-
-
-class FormPart:
-    """A field or a file of a form: `async for piece in part`.
-
-    `filename` is the last name of what the caller said, None for a field. It and all else that is
-    said of a part is the caller's claim.
-    """
-
-    def __init__(self, head: PartHead, form: Form, number: int) -> None:
-        self.name, self.filename = head.name, head.filename
-        self.content_type = head.content_type
-        self._form, self._number = form, number
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while piece := await self._form.piece(self._number):
-            yield piece
-
-    async def read(self, limit: int = _READ) -> bytes:
-        """All of it. Raises BodyTooLargeError when it is more than `limit` bytes."""
-        return await _whole(aiter(self), limit)
-
-    async def text(self, limit: int = _READ) -> str:
-        """The same as text. Raises EditRefusedError when it is not UTF-8."""
-        try:
-            return (await self.read(limit)).decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise EditRefusedError(f"{self.name}: is not UTF-8 text") from error
-
-
-class Form:
-    """A form of fields and files: `async for part in form`, in the order in which they come.
-
-    A part is read before the next one is asked for; what was not read of it is gone then.
-    """
-
-    def __init__(self, source: BodySource) -> None:
-        self._source = source
-        self._number = 0
-
-    async def __aiter__(self) -> AsyncIterator[FormPart]:
-        while head := await self._source.next_part():
-            self._number += 1
-            yield FormPart(head, self, self._number)
-
-    async def piece(self, number: int) -> bytes:
-        """The next piece of the part of that number; empty when the form has gone on."""
-        return await self._source.read() if number == self._number else b""
-
-
-async def _whole(pieces: AsyncIterator[bytes], limit: int) -> bytes:
-    found = bytearray()
-    async for piece in pieces:
-        found += piece
-        if len(found) > limit:
-            raise BodyTooLargeError(f"it is larger than {limit:,} bytes")
-    return bytes(found)
+        found = bytearray()
+        async for piece in self:
+            found += piece
+            if len(found) > limit:
+                raise BodyTooLargeError(f"it is larger than {limit:,} bytes")
+        return bytes(found)
 
 
 _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,200}")

@@ -31,7 +31,7 @@ from parachuted.runs.granted_vault import GrantedVault
 EXAMPLES = Path(__file__).resolve().parent / "examples"
 HEAD = """
 import asyncio
-from parachuted.modules import Body, FileResponse, Form, Module, Response
+from parachuted.modules import Body, Module, Response
 from parachuted.modules import event, interface, mcp_tool, route, schedule
 """
 

@@ -8,10 +8,10 @@ import asyncio
 
 import pytest
 
-from parachuted.errors import BodyTooLargeError, EditRefusedError
-from parachuted.modules import Body, Form, ServerEvent, Stream
+from parachuted.errors import BodyTooLargeError
+from parachuted.modules import Body, ServerEvent, Stream
 from parachuted.modules.results import WrongResultError
-from parachuted.modules.streams import MemoryBody, PartHead
+from parachuted.modules.streams import MemoryBody
 
 
 async def read_all(stream: Stream, after: str | None = None) -> list[object]:
@@ -95,23 +95,9 @@ def body(data: bytes = b"abc") -> Body:
     return Body(MemoryBody("audio/wav", data, piece=2))
 
 
-def form(*parts: bytes) -> Form:
-    head = PartHead(name="a", filename="a.wav", content_type="audio/wav")
-    return Form(MemoryBody("multipart/form-data", parts=[(head, data) for data in parts]))
-
-
 async def test_a_body_is_read_piece_by_piece_or_whole_up_to_a_limit():
     assert [piece async for piece in body()] == [b"ab", b"c"]
     assert await body().read() == b"abc"
     assert body(b"").content_type == "audio/wav"
     with pytest.raises(BodyTooLargeError, match="larger than 2 bytes"):
         await body().read(2)
-
-
-async def test_a_part_of_a_form_is_read_in_its_turn_and_a_field_is_text():
-    parts = [part async for part in form(b"first", b"second")]
-
-    assert [await part.read() for part in parts] == [b"", b"second"]
-    [odd] = [part async for part in form(b"\xff")]
-    with pytest.raises(EditRefusedError, match="a: is not UTF-8 text"):
-        await odd.text()

@@ -73,15 +73,11 @@ class FileAnswers:
         request: web.Request,
         path: VaultPath,
         find: Callable[[VaultPath], VaultPath],
-        *,
-        filename: str | None = None,
     ) -> web.StreamResponse:
-        """The file, as far as `find` finds it, which raises NotFoundError; `filename`: to be saved
-        so.
-        """
+        """The file, as far as `find` finds it, which raises NotFoundError."""
         file = await asyncio.to_thread(self._open, path, find)
         try:
-            headers = _headers(path, file.etag, filename)
+            headers = _headers(path, file.etag)
             if is_known(request, file.digest):
                 return web.Response(status=304, headers={"ETag": file.etag})
             start, stop, status = _range(request, file)
@@ -141,11 +137,11 @@ async def _send(
         request.transport.abort()
 
 
-def _headers(path: VaultPath, etag: str, filename: str | None) -> dict[str, str]:
+def _headers(path: VaultPath, etag: str) -> dict[str, str]:
     kind = MEDIA_TYPES.get(os.path.splitext(path)[1].lower())  # noqa: PTH122  a name, not a path
     headers = {"ETag": etag, "Accept-Ranges": "bytes", "Content-Type": kind or ANY_TYPE, **_INERT}
-    if kind is None or filename is not None:
-        headers["Content-Disposition"] = _saved_as(filename or path.name)
+    if kind is None:
+        headers["Content-Disposition"] = _saved_as(path.name)
     return headers
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 
-from aiohttp import BodyPartReader, ClientError, MultipartReader, web
+from aiohttp import ClientError, web
 from aiohttp.http_exceptions import BadHttpMessage
 
 from parachuted.api.http.answers import STREAM_HEADERS, json_bytes
@@ -17,12 +16,10 @@ from parachuted.api.http.route import ApiCall, Route, is_known
 from parachuted.errors import BodyTooLargeError, ParachuteError, RequestBodyError
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.modules.streams import PartHead, ServerEvent, StreamOpened
+from parachuted.modules.streams import ServerEvent, StreamOpened
 from parachuted.texts.visible import visible
 
-MOST_PARTS = 1_000
 _PIECE = 1 << 18
-_FIELD, _FIELDS = 8_190, 32
 _LONGEST_NAME = 200
 _CUT = "the body was cut short"
 
@@ -34,9 +31,7 @@ class RequestBody:
         self._call, self._check = call, check
         self._request = call.request
         self._pieces: AsyncIterator[bytes] | None = None
-        self._form: MultipartReader | None = None
-        self._part: BodyPartReader | None = None
-        self._parts = self._size = 0
+        self._size = 0
         self._reading = asyncio.Lock()
         self._is_closed = False
 
@@ -53,83 +48,26 @@ class RequestBody:
         self._is_closed = True
 
     async def read(self) -> bytes:
-        """The next piece of the body, or of the present part; empty at the end."""
+        """The next piece; empty at the end."""
         async with self._reading:
-            piece = b""
-            with self._reading_it(_CUT):
-                if self._part is not None:
-                    piece = await self._part.read_chunk(_PIECE)
-                elif self._form is None:
-                    piece = await self._next_piece()
+            if self._is_closed:
+                raise RequestBodyError("the body of a request can be read until it is answered")
+            self._check()
+            try:
+                if self._pieces is None:
+                    self._pieces = self._call.chunks()
+                piece = await anext(self._pieces, b"")
+            except web.HTTPRequestEntityTooLarge as error:
+                raise BodyTooLargeError(
+                    f"the body is larger than {self._call.route.largest_body:,} bytes, which is "
+                    "what this call takes"
+                ) from error
+            except (ConnectionError, ClientError, BadHttpMessage, ValueError) as error:
+                raise RequestBodyError(_CUT) from error
+            self._size += len(piece)
+            if not piece and self.size not in {None, self._size}:
+                raise RequestBodyError(_CUT)
             return piece
-
-    async def next_part(self) -> PartHead | None:
-        """Leave the present part and begin the next; None at the end."""
-        async with self._reading:
-            with self._reading_it(f"the form cannot be read: {_CUT}, or it is none"):
-                part = await self._multipart().next()
-            self._part = part if isinstance(part, BodyPartReader) else None
-            if part is None:
-                return None
-            self._parts += 1
-            if self._part is None or self._parts > MOST_PARTS:
-                raise RequestBodyError(
-                    f"a form has at most {MOST_PARTS:,} parts, and none of them is another form"
-                )
-            return _head_of(self._part)
-
-    @contextmanager
-    def _reading_it(self, failure: str) -> Iterator[None]:
-        """Hold the limits while reading. Of a form all that came counts, what is read ahead too."""
-        if self._is_closed:
-            raise RequestBodyError("the body of a request can be read until it is answered")
-        self._check()
-        most, is_large = self._call.route.largest_body, False
-        try:
-            yield
-            is_large = self._form is not None and self._request.content.total_bytes > most
-        except web.HTTPRequestEntityTooLarge:
-            is_large = True
-        except (ConnectionError, ClientError, BadHttpMessage, ValueError) as error:
-            raise RequestBodyError(failure) from error
-        if is_large:
-            raise BodyTooLargeError(
-                f"the body is larger than {most:,} bytes, which is what this call takes"
-            )
-
-    async def _next_piece(self) -> bytes:
-        if self._pieces is None:
-            self._pieces = self._call.chunks()
-        piece = await anext(self._pieces, b"")
-        self._size += len(piece)
-        if not piece and self.size not in {None, self._size}:
-            raise RequestBodyError(_CUT)
-        return piece
-
-    def _multipart(self) -> MultipartReader:
-        if self._form is None:
-            self._form = MultipartReader(
-                self._request.headers,
-                self._request.content,
-                max_field_size=_FIELD,
-                max_headers=_FIELDS,
-            )
-        return self._form
-
-
-def _head_of(part: BodyPartReader) -> PartHead:
-    """Names without controls, and of a file the last name alone."""
-    filename = part.filename
-    last = None if filename is None else filename.replace("\\", "/").rpartition("/")[2]
-    return PartHead(
-        name=_name(part.name or ""),
-        filename=None if last is None else _name(last),
-        content_type=_name(part.headers.get("Content-Type", "")),
-    )
-
-
-def _name(text: str) -> str:
-    return "".join(one for one in text if one.isprintable())[:_LONGEST_NAME]
 
 
 _WRITE_S = 30.0

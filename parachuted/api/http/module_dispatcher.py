@@ -16,11 +16,9 @@ from aiohttp import web
 from aiohttp.web_urldispatcher import MatchInfoError
 
 from parachuted.access.caller import Caller, WorkRequest
-from parachuted.access.filter import AccessFilter, unknown
-from parachuted.access.grant import CallerGrant, grant_of
-from parachuted.access.paths import is_code
+from parachuted.access.grant import CallerGrant
 from parachuted.api.http.answers import error_body, json_answer
-from parachuted.api.http.file_answers import FileAnswers, bytes_answer
+from parachuted.api.http.file_answers import bytes_answer
 from parachuted.api.http.module_content import ModulePages, ModuleStream, RequestBody
 from parachuted.api.http.route import ApiCall, Route, handler_of, json_object, query_values
 from parachuted.keys import NOWHERE, Identity
@@ -36,8 +34,8 @@ from parachuted.modules.registry.declaration import (
     RouteSpec,
     reserved_path,
 )
-from parachuted.modules.results import BytesResponse, FileResponse, Response
-from parachuted.vault import VaultPath, new_id
+from parachuted.modules.results import BytesResponse, Response
+from parachuted.vault import new_id
 
 _WORDS = (
     "agents audit auth bubble claude-code contexts curator docs doctor events files health "
@@ -61,10 +59,9 @@ class ModuleDispatcher:
         holds: Callable[[Identity], bool],
         refusal: Callable[[web.Request, str], web.HTTPException],
         clock: Callable[[], datetime],
-        files: FileAnswers,
     ) -> None:
         """`holds`: whether a caller may go on; `refusal` answers a wrong secret."""
-        self._modules, self._holds, self._clock, self._files = modules, holds, clock, files
+        self._modules, self._holds, self._clock = modules, holds, clock
         self._refusal = refusal
         self._pages = ModulePages(modules)
         self._streams: set[ModuleStream] = set()
@@ -102,7 +99,6 @@ class ModuleDispatcher:
             capability=None if spec.secret_header else spec.capability,
             handle=partial(self._serve, found.host, spec),
             largest_body=spec.max_bytes,
-            takes_form=spec.takes == "form",
             recorded_as="module_call",
         )
 
@@ -171,9 +167,8 @@ class ModuleDispatcher:
         if spec.secret_header:  # before anything is read of the body
             caller = Caller(grant=CallerGrant(NOWHERE, NOWHERE))
             await self._check_secret(host, spec, call.request, caller)
-        takes_json = spec.takes == "json"
-        body = await _body(call) if takes_json else {}
-        source = None if takes_json else RequestBody(call, caller.check)
+        body = {} if spec.takes_body else await _body(call)
+        source = RequestBody(call, caller.check) if spec.takes_body else None
         parts = RequestParts(
             path=dict(call.request.match_info),
             query=query,
@@ -189,8 +184,6 @@ class ModuleDispatcher:
         finally:
             if source is not None:
                 source.close()
-        if isinstance(result, FileResponse):
-            return await self._send_file(host, result, call)
         if isinstance(result, BytesResponse):
             return bytes_answer(result.data, result.content_type, result.filename)
         response = result if isinstance(result, Response) else Response(body=result)
@@ -217,24 +210,6 @@ class ModuleDispatcher:
         is_right = hmac.compare_digest(sent.encode("utf-8", "surrogateescape"), expected)
         if not (expected and is_right):
             raise self._refusal(request, f"a secret is needed in {spec.secret_header}")
-
-    async def _send_file(
-        self, host: ModuleHost, asked: FileResponse, call: ApiCall
-    ) -> web.StreamResponse:
-        """A file that the module names, if it may read it."""
-        path = VaultPath.parse(asked.path)
-        call.touched.append(path)
-        approved = self._modules.approved(host.name)
-        reads = () if approved is None else approved.manifest.permissions.read
-        own = AccessFilter(call.files.root, grant_of(reads))
-
-        def find(path: VaultPath) -> VaultPath:
-            real = own.find(path)
-            if is_code(path) or is_code(real):
-                raise unknown(path)
-            return real
-
-        return await self._files.answer(call.request, path, find, filename=asked.filename)
 
     async def _call_named(
         self, kind: str, module: str, name: str, call: ApiCall

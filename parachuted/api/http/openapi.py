@@ -364,15 +364,11 @@ def _module_route(
     text = {**_TEXT, "minLength": 1}
     parameters = [_parameter(name, "path", text, is_needed=True) for name in named]
     body: JsonObject | None = None
-    if route.takes != "json":
-        kind, of = (
-            ("application/octet-stream", {**_TEXT, "format": "binary"})
-            if route.takes == "bytes"
-            else ("multipart/form-data", {"type": "object"})
-        )
+    if route.takes_body:
+        content = {"application/octet-stream": {"schema": {**_TEXT, "format": "binary"}}}
         most = f"At most {route.max_bytes:,} bytes."
-        body = {"required": True, "description": most, "content": {kind: {"schema": of}}}
-    if route.takes != "json" or route.method in {"GET", "HEAD", "DELETE"}:
+        body = {"required": True, "description": most, "content": content}
+    if route.takes_body or route.method in {"GET", "HEAD", "DELETE"}:
         parameters += [
             _parameter(name, "query", _without_null(said), is_needed=name in required)
             for name, said in free.items()

@@ -319,7 +319,6 @@ class Route:
     largest_body: int = SMALL_BODY
     has_head: bool = True
     for_path_keys: bool = False
-    takes_form: bool = False
     recorded_as: EventType = "api_call"
 
 

@@ -147,14 +147,12 @@ class ContainerHost(ModuleHost):
         return await self._usable().ask(verb, body, call.timeout_s, call.caller)
 
     async def _body(self, call: HandlerCall) -> dict[str, object]:
-        kinds = {spec.handler: spec.takes for spec in self.declared.routes}
-        source = await body_document(call.request.source, kinds.get(call.handler, "json"))
         return {
             "handler": call.handler,
             "arguments": call.arguments,
             "timeout_s": call.timeout_s,
             "request": replace(call.request, source=None),
-            "source": source,
+            "source": await body_document(call.request.source),
         }
 
     def _usable(self) -> ModuleConnection:

@@ -49,7 +49,7 @@ from parachuted.modules.registry.manifest import FILE, read_manifest
 from parachuted.modules.results import Finding
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import StateAccess
-from parachuted.modules.streams import MemoryBody, PartHead, StreamOpened
+from parachuted.modules.streams import MemoryBody, StreamOpened
 from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.search import IndexUpdate, Search
 from parachuted.texts.times import utc_now
@@ -108,13 +108,12 @@ class ModuleHarness:
         *,
         query: Mapping[str, str | list[str]] | None = None,
         body: Mapping[str, object] | None = None,
-        upload: bytes | Mapping[str, str | tuple[str, bytes]] | None = None,
+        upload: bytes | None = None,
         content_type: str = "application/octet-stream",
     ) -> object:
         """Call a route, by its path below the module's prefix, or its whole path.
 
-        What a streaming one yields comes as a list. `upload` is what a handler's Body or Form is
-        made of: bytes, or parts by name, each a text or the name and the bytes of a file.
+        What a streaming one yields comes as a list. `upload` is what a handler's Body is made of.
         """
         declared = self._host.declared
         routes = ModuleRouteTable()
@@ -127,7 +126,9 @@ class ModuleHarness:
             path=found.path_values,
             query=query or {},
             tolerant=found.spec.tolerant,
-            source=None if upload is None else _uploaded(upload, content_type),
+            source=None
+            if upload is None  # else in several pieces, as over a network
+            else MemoryBody(content_type, upload, piece=len(upload) // 3 + 1),
         )
         call = HandlerCall(found.spec.handler, body or {}, self._caller(), request=parts)
         if not found.spec.streams:
@@ -421,20 +422,6 @@ class _HarnessRuns:
 
     async def skill(self, name: str) -> str:
         raise NotFoundError(f"there is no skill {name[:80]!r}")
-
-
-def _uploaded(
-    content: bytes | Mapping[str, str | tuple[str, bytes]], content_type: str
-) -> MemoryBody:
-    """A body that comes in several pieces, as over a network."""
-    if isinstance(content, bytes):
-        return MemoryBody(content_type, content, piece=len(content) // 3 + 1)
-    parts = []
-    for name, value in content.items():
-        filename, data = (None, value.encode()) if isinstance(value, str) else value
-        head = PartHead(name=name, filename=filename, content_type="application/octet-stream")
-        parts.append((head, data))
-    return MemoryBody("multipart/form-data", parts=parts, piece=7)
 
 
 def _acted_on() -> Caller:

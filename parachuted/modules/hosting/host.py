@@ -126,7 +126,7 @@ class ModuleHost(ABC):
             await self._start(recorded)
 
     async def call(self, call: HandlerCall) -> object:
-        """The answer is JSON, a `Response` of JSON, a FileResponse or a BytesResponse."""
+        """The answer is JSON, a `Response` of JSON, or a BytesResponse."""
         async with self._recorded(call.handler, call.caller) as caller:
             return await self._call(replace(call, caller=caller))
 

@@ -34,7 +34,7 @@ from parachuted.modules.registry.declaration import (
     resolve_handler,
     unlisted,
 )
-from parachuted.modules.results import BytesResponse, FileResponse, Response, to_json
+from parachuted.modules.results import BytesResponse, Response, to_json
 from parachuted.modules.services import Services
 from parachuted.modules.settings import read_settings
 from parachuted.modules.streams import OPENED, ServerEvent, Stream, StreamOpened
@@ -262,7 +262,7 @@ async def _answer(function: Callable[..., object], bound: Mapping[str, object]) 
     result = await _awaited(function, **bound)
     if isinstance(result, Response):
         return replace(result, body=to_json(result.body))
-    return result if isinstance(result, FileResponse | BytesResponse) else to_json(result)
+    return result if isinstance(result, BytesResponse) else to_json(result)
 
 
 async def _streamed(

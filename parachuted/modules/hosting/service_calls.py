@@ -8,7 +8,7 @@ import base64
 import inspect
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from datetime import datetime
 from functools import cached_property
 from types import MappingProxyType
@@ -28,7 +28,6 @@ from pydantic_core import PydanticSerializationError
 from parachuted import errors
 from parachuted.access.notes import Note, NoteLink, NoteSection, Upload
 from parachuted.errors import (
-    BodyTooLargeError,
     ConflictError,
     ModuleFailedError,
     ParachuteError,
@@ -36,8 +35,7 @@ from parachuted.errors import (
 from parachuted.modules.agent_runs import RunAccess
 from parachuted.modules.checks import mistakes_in
 from parachuted.modules.module import is_every_modules
-from parachuted.modules.registry.arguments import BodyKind
-from parachuted.modules.results import BytesResponse, FileResponse, Response, to_json
+from parachuted.modules.results import BytesResponse, Response, to_json
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import (
     ActivityAccess,
@@ -49,9 +47,9 @@ from parachuted.modules.services import (
 )
 from parachuted.modules.streams import (
     OPENED,
+    Body,
     BodySource,
     MemoryBody,
-    PartHead,
     ServerEvent,
     StreamOpened,
 )
@@ -284,42 +282,22 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
-async def body_document(source: BodySource | None, kind: BodyKind) -> Mapping[str, object] | None:
+async def body_document(source: BodySource | None) -> Mapping[str, object] | None:
     """All of a request's body. Raises BodyTooLargeError."""
     if source is None:
         return None
-    left, parts = LARGEST_BODY, list[tuple[Mapping[str, object], str]]()
-
-    async def rest() -> str:
-        nonlocal left
-        data = bytearray()
-        while piece := await source.read():
-            data += piece
-            left -= len(piece)
-            if left < 0:
-                raise BodyTooLargeError(
-                    f"a module in a container takes at most {LARGEST_BODY >> 20} MB"
-                )
-        return base64.b64encode(data).decode()
-
-    if kind == "bytes":
-        return {"content_type": source.content_type, "data": await rest()}
-    while head := await source.next_part():
-        parts.append((asdict(head), await rest()))
-    return {"content_type": source.content_type, "parts": parts}
+    data = await Body(source).read(LARGEST_BODY)
+    return {"content_type": source.content_type, "data": base64.b64encode(data).decode()}
 
 
 def source_of(document: Mapping[str, Any] | None) -> MemoryBody | None:
     if document is None:
         return None
-    if "data" in document:
-        return MemoryBody(document["content_type"], base64.b64decode(document["data"]))
-    parts = [(PartHead(**head), base64.b64decode(data)) for head, data in document["parts"]]
-    return MemoryBody(document["content_type"], parts=parts)
+    return MemoryBody(document["content_type"], base64.b64decode(document["data"]))
 
 
 _ITEMS: Mapping[str, type] = MappingProxyType(
-    {"response": Response, "file": FileResponse, "event": ServerEvent, "bytes": BytesResponse}
+    {"response": Response, "event": ServerEvent, "bytes": BytesResponse}
 )
 _CHECKED = {kind: TypeAdapter[Any](made) for kind, made in _ITEMS.items()}
 

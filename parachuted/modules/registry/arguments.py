@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType, UnionType
+from types import UnionType
 from typing import (
     Any,
     Final,
@@ -28,20 +28,17 @@ from parachuted.errors import ModuleFailedError, UnfitError
 from parachuted.modules.checks import mistakes_in
 from parachuted.modules.results import (
     BytesResponse,
-    FileResponse,
     Response,
     WrongResultError,
     to_json,
 )
-from parachuted.modules.streams import Body, BodySource, Form, ServerEvent, Stream
+from parachuted.modules.streams import Body, BodySource, ServerEvent, Stream
 
 Query: TypeAlias = Mapping[str, str | list[str]]
-BodyKind: TypeAlias = Literal["json", "bytes", "form"]
 
 _Sent = TypeVar("_Sent")
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
-_BODIES: Mapping[type, BodyKind] = MappingProxyType({Body: "bytes", Form: "form"})
-_OPEN = {Any, Response, FileResponse, BytesResponse, Stream, ServerEvent, object}
+_OPEN = {Any, Response, BytesResponse, Stream, ServerEvent, object}
 _STREAMS = (AsyncGenerator, AsyncIterable, AsyncIterator)
 _LISTS = (list, tuple, set, frozenset)
 _MOST_PROBLEMS = 20
@@ -74,8 +71,8 @@ class HandlerSignatureError(ModuleFailedError):
 
 
 class HandlerArguments:
-    """`names` are its parameters, but for one that takes another body than JSON, of the kind
-    `takes`. `takes_rest`: it has `**rest`, so that no name is unknown to it.
+    """`names` are its parameters, but for `body_name`, which takes another body than JSON.
+    `takes_rest`: it has `**rest`, so that no name is unknown to it.
     """
 
     def __init__(self, function: Callable[..., object]) -> None:
@@ -87,7 +84,7 @@ class HandlerArguments:
             raise HandlerSignatureError(f"{name}: an annotation cannot be read: {error}") from error
         self._hints: dict[str, Any] = {}
         self._defaults: dict[str, object] = {}
-        self._bodies: dict[str, BodyKind] = {}
+        bodies: list[str] = []
         self.takes_rest = False
         for parameter in inspect.signature(function).parameters.values():
             hint, default = annotations.get(parameter.name, Any), parameter.default
@@ -98,18 +95,18 @@ class HandlerArguments:
                     f"{name}: {parameter.name} can only be given by position, and handlers are "
                     "called by name"
                 )
-            elif hint in _BODIES:
-                self._bodies[parameter.name] = _BODIES[hint]
+            elif hint is Body:
+                bodies.append(parameter.name)
             else:
                 is_optional = default is None and hint is not Any
                 self._hints[parameter.name] = hint | None if is_optional else hint
                 if default is not parameter.empty:
                     self._defaults[parameter.name] = default
-        if len(self._bodies) > 1:
-            bodies = " and ".join(self._bodies)
-            raise HandlerSignatureError(f"{name}: {bodies} cannot both be given the body")
-        self.names = self._hints.keys()
-        self.takes: BodyKind = next(iter(self._bodies.values()), "json")
+        if len(bodies) > 1:
+            raise HandlerSignatureError(
+                f"{name}: {' and '.join(bodies)} cannot both be given the body"
+            )
+        self.names, self.body_name = self._hints.keys(), next(iter(bodies), None)
         fields = {
             name: NotRequired[hint] if name in self._defaults else hint
             for name, hint in self._hints.items()
@@ -141,10 +138,10 @@ class HandlerArguments:
             for name, text in query.items()
         }
         found = self._checked({**sent, **asked, **path})
-        for name, kind in self._bodies.items():
+        if self.body_name is not None:
             if request.source is None:
-                raise UnfitError(f"{name}: Field required")
-            found[name] = Body(request.source) if kind == "bytes" else Form(request.source)
+                raise UnfitError(f"{self.body_name}: Field required")
+            found[self.body_name] = Body(request.source)
         return found
 
     def bind_data(self, data: Mapping[str, object]) -> dict[str, object]:
@@ -155,7 +152,7 @@ class HandlerArguments:
         return self._checked(values)
 
     def _names_in(self, body: object) -> Mapping[str, object]:
-        if self._bodies or body is MISSING:
+        if self.body_name is not None or body is MISSING:
             return {}
         named = body if isinstance(body, Mapping) else {}
         if "body" in self._hints:

@@ -36,7 +36,6 @@ from parachuted.modules.declare import (
 from parachuted.modules.module import Module, is_every_modules
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.arguments import (
-    BodyKind,
     HandlerArguments,
     HandlerSignatureError,
     returns_stream,
@@ -71,15 +70,16 @@ _SOME = Field(max_length=500)
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class RouteSpec(RouteMark):
-    """One route. `resumes`: it returns a Stream. `schema` is of its arguments, `answer` of what it
-    returns or of each item that it yields; empty where there is none.
+    """One route. `resumes`: it returns a Stream; `takes_body`: the body as it comes, no JSON.
+    `schema` is of its arguments, `answer` of what it returns or of each item that it yields; empty
+    where there is none.
     """
 
     handler: DeclaredName
     streams: bool = False
     resumes: bool = False
     summary: Annotated[str, Field(max_length=1_000)] = ""
-    takes: BodyKind = "json"
+    takes_body: bool = False
     max_bytes: Annotated[int, Field(ge=1, le=LARGEST_BODY)] = USUAL_BODY
     schema: Mapping[str, object] = Field(default_factory=dict)
     answer: Mapping[str, object] = Field(default_factory=dict)
@@ -329,8 +329,8 @@ def _spec(cls: type[Module], handler: str, mark: ServingMark) -> _Spec:
         raise HandlerSignatureError(
             "only routes that are `async def` can yield, so return one value"
         )
-    if arguments.takes != "json" and not isinstance(mark, RouteMark):
-        raise HandlerSignatureError("only a route can be given a Body or a Form")
+    if arguments.body_name and not isinstance(mark, RouteMark):
+        raise HandlerSignatureError("only a route can be given a Body")
     fields: dict[str, Any] = {**asdict(mark), "handler": handler}
     about = inspect.getdoc(function)
     match mark:
@@ -355,10 +355,8 @@ def _route_fields(
         raise HandlerSignatureError(
             f"the path {mark.path} has {', '.join(lacking)}, and no parameter takes it"
         )
-    if mark.max_bytes is not None and arguments.takes == "json":
-        raise HandlerSignatureError(
-            "max_bytes is for a handler with a parameter of the type Body or Form"
-        )
+    if mark.max_bytes is not None and arguments.body_name is None:
+        raise HandlerSignatureError("max_bytes is for a handler with a parameter of the type Body")
     resumes, schema = returns_stream(function), dict[str, object]()
     with contextlib.suppress(HandlerSignatureError):  # a type without a schema can be served
         schema = arguments.schema()
@@ -367,7 +365,7 @@ def _route_fields(
         "streams": resumes or inspect.isasyncgenfunction(function),
         "resumes": resumes,
         "summary": (inspect.getdoc(function) or handler.replace("_", " ")).partition("\n")[0],
-        "takes": arguments.takes,
+        "takes_body": arguments.body_name is not None,
         "schema": schema,
         "answer": schema_of_answer(function),
     }

@@ -7,22 +7,20 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from io import BytesIO
 
 import aiohttp
 import pytest
 import pytest_asyncio
 
-from parachuted.api.http.module_content import MOST_PARTS
 from tests.api.calls import call, code, error, expect, get, refused
 from tests.api.routes.test_modules import run_module
-from tests.stories.daemon_rig import DaemonRig, save
+from tests.stories.daemon_rig import DaemonRig
 
 NAME = "recordings"
 MODULE = """
 import hashlib
-from parachuted.modules import Body, BytesResponse, FileResponse, Form, Module, route
+from parachuted.modules import Body, BytesResponse, Module, route
 
 class RecordingsModule(Module):
     read = 0
@@ -51,26 +49,9 @@ class RecordingsModule(Module):
     async def ignored(self):
         return {"read": len(await self.kept.read())}
 
-    @route("POST", "/form", max_bytes=3_000_000)
-    async def form(self, form: Form):
-        found = []
-        async for part in form:
-            if part.filename is None:
-                found.append([part.name, await part.text(100)])
-            elif part.name != "skipped":
-                size = 0
-                async for piece in part:
-                    size += len(piece)
-                found.append([part.name, part.filename, part.content_type, size])
-        return found
-
     @route("GET", "/state")
     async def state_of_it(self):
         return {"read": self.read, "ended": self.ended}
-
-    @route("GET", "/file/{path...}")
-    async def file(self, path: str, save_as: str | None = None):
-        return FileResponse(path=path, filename=save_as)
 
     @route("GET", "/bytes")
     async def some_bytes(self, size: int = 3, kind: str = "image/png") -> BytesResponse:
@@ -181,94 +162,6 @@ async def test_what_was_not_read_of_a_body_is_gone_with_its_request(daemon_rig: 
     status, message = await refused(daemon_rig, "GET", f"/api/{NAME}/ignored")
     assert status in {400, 502}
     assert "until it is answered" in message or "failed in" in message
-
-
-async def test_a_form_comes_as_fields_and_files(daemon_rig: DaemonRig):
-    form = aiohttp.FormData(quote_fields=False)
-    form.add_field("title", "Müsli")
-    form.add_field("skipped", b"y" * 300_000, filename="skip.bin")
-    form.add_field("audio", b"x" * 500_000, filename="../../a/b/c.wav", content_type="audio/wav")
-    status, reported = await call(daemon_rig, "POST", f"/api/{NAME}/form", data=form)
-
-    assert (status, reported) == (
-        200,
-        [["title", "Müsli"], ["audio", "c.wav", "audio/wav", 500_000]],
-    )
-    url = f"/api/{NAME}/form"
-    await expect(daemon_rig, 415, "POST", url, json={})
-    large = aiohttp.FormData()
-    large.add_field("audio", BytesIO(b"x" * 3_100_000), filename="a")
-    await expect(daemon_rig, 413, "POST", url, data=large)
-    long_field = aiohttp.FormData(default_to_multipart=True)
-    long_field.add_field("title", "x" * 101)
-    await expect(daemon_rig, 413, "POST", url, data=long_field)
-
-
-async def test_hostile_forms_are_refused(daemon_rig: DaemonRig):
-    def multipart(body: bytes, boundary: str = "b") -> dict[str, object]:
-        kind = f"multipart/form-data; boundary={boundary}"
-        return {"data": body, "headers": {"Content-Type": kind}}
-
-    part = b'--b\r\nContent-Disposition: form-data; name="a"\r\n\r\nx\r\n'
-    nested = b"--b\r\nContent-Type: multipart/mixed; boundary=c\r\n\r\n--c\r\n\r\nx\r\n--c--\r\n"
-    headers = b"--b\r\n" + b"X-A: b\r\n" * 1_000 + b"\r\nx\r\n--b--\r\n"
-    long_line = b"--b\r\nX-A: " + b"y" * 100_000 + b"\r\n\r\nx\r\n--b--\r\n"
-    url = f"/api/{NAME}/form"
-    before = (await get(daemon_rig, f"/api/modules/{NAME}"))["problem"]
-    await expect(daemon_rig, 200, "POST", url, **multipart(part * MOST_PARTS + b"--b--\r\n"))
-    await expect(
-        daemon_rig,
-        400,
-        "POST",
-        url,
-        **multipart(part * 10_000 + b"--b--\r\n"),
-        says="at most 1,000 parts",
-    )
-    for body in (
-        nested + b"--b--\r\n",
-        headers,
-        long_line,
-        part,
-        b"--b\r\n",
-        b"nothing of a form",
-        b"",
-    ):
-        await expect(daemon_rig, 400, "POST", url, **multipart(body))
-    for boundary in ("", '""', "x" * 71):
-        assert await error(daemon_rig, "POST", url, **multipart(b"", boundary)) in {400, 415}
-    assert (await get(daemon_rig, f"/api/modules/{NAME}"))["problem"] == before
-
-
-async def test_files_of_the_vault_are_answered_as_far_as_the_module_may_read(daemon_rig: DaemonRig):
-    save(daemon_rig.vault / "Assets/a.wav", "0123456789")
-    save(daemon_rig.vault / "Assets/page.html", "<script>1</script>")
-    save(daemon_rig.vault / "Private/diary.md", "secret\n")
-    save(daemon_rig.vault / "Assets/.hidden/a.md", "hidden\n")
-    with suppress(FileExistsError):
-        (daemon_rig.vault / "Assets/link.md").symlink_to("../Private/diary.md")
-    url = f"{daemon_rig.url}/api/{NAME}/file/"
-    async with aiohttp.ClientSession() as session:
-        async with session.get(url + "Assets/a.wav") as answer:
-            etag = answer.headers["ETag"]
-            assert (answer.content_type, await answer.text()) == ("audio/wav", "0123456789")
-            assert "Content-Disposition" not in answer.headers
-        async with session.get(url + "Assets/a.wav", headers={"Range": "bytes=2-4"}) as answer:
-            assert (answer.status, await answer.text()) == (206, "234")
-            assert answer.headers["Content-Range"] == "bytes 2-4/10"
-        async with session.get(url + "Assets/a.wav", headers={"If-None-Match": etag}) as answer:
-            assert answer.status == 304
-        async with session.get(url + "Assets/a.wav", headers={"Range": "bytes=20-"}) as answer:
-            assert answer.status == 416
-        async with session.head(url + "Assets/a.wav") as answer:
-            assert answer.headers["Content-Length"] == "10"
-        async with session.get(url + "Assets/a.wav?save_as=x%0d%0aX-Evil:%201") as answer:
-            assert "X-Evil" not in answer.headers
-            assert answer.headers["Content-Disposition"].startswith("attachment; filename*=")
-        async with session.get(url + "Assets/page.html") as answer:
-            assert "attachment" in answer.headers["Content-Disposition"]
-            assert "sandbox" in answer.headers["Content-Security-Policy"]
-    for path in ("Private/diary.md", "Assets/link.md", "Assets/.hidden/a.md", "Assets/none.md"):
-        await expect(daemon_rig, 404, "GET", f"/api/{NAME}/file/{path}")
 
 
 async def test_bytes_are_answered_with_their_type(daemon_rig: DaemonRig):

@@ -17,7 +17,6 @@ from parachuted.errors import (
     NotFoundError,
     UnfitError,
 )
-from parachuted.modules import FileResponse
 from parachuted.modules.hosting.harness import ModuleHarness
 from parachuted.testing import running_module
 from tests.modules.small_modules import write_module
@@ -169,22 +168,10 @@ async def test_a_handler_reads_what_a_test_uploads(alone):
     @route("POST", "/body")
     async def take(self, body: Body, name: str):
         return {"name": name, "size": body.size, "text": (await body.read()).decode()}
-
-    @route("POST", "/form")
-    async def take_form(self, form: Form):
-        return [[one.name, one.filename, (await one.read()).decode()] async for one in form]
-
-    @route("GET", "/file")
-    async def file(self) -> FileResponse:
-        return FileResponse(path="a.md")
     """
     async with alone(body) as module:
         digits = {"name": "a", "size": 10, "text": "0123456789"}
         asked = {"query": {"name": "a"}}
         assert await module.request("POST", "/body", **asked, upload=b"0123456789") == digits
-        sent = {"title": "Monday", "audio": ("a.wav", b"sound")}
-        read = await module.request("POST", "/form", upload=sent)
-        assert read == [["title", None, "Monday"], ["audio", "a.wav", "sound"]]
-        assert await module.request("GET", "/file") == FileResponse(path="a.md")
         with pytest.raises(UnfitError, match="body: Field required"):
             await module.request("POST", "/body", **asked)
