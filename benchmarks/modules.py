@@ -71,7 +71,7 @@ async def _measured(vault: Path, trust: ModuleApprovals) -> list[Figure]:
         partial(ask_to_load, _Nobody(), vault, clock),  # type: ignore[arg-type]
         ModuleExchange(
             EventPublisher(bus, audit),
-            Interfaces({}, audit),
+            Interfaces(audit),
             ModuleScheduler(clock, None, audit),
         ),
         audit,

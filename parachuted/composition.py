@@ -21,7 +21,7 @@ from parachuted.audit.files import AUDIT_HEAD, AuditFolder, ChainHeadFile, make_
 from parachuted.audit.log import AuditLog
 from parachuted.audit.writes import WriteAudit
 from parachuted.bubbling import PendingChanges, Reconciler, WatchedTexts, WatchRegistry
-from parachuted.config import Settings, listed, paired
+from parachuted.config import Settings, listed
 from parachuted.context import ContextAssembly, SessionContexts
 from parachuted.errors import DaemonError
 from parachuted.events.watched_vault import WatchedVault
@@ -448,7 +448,6 @@ def build_modules(
         suggestions=vault.suggestions,
         exchange=exchange,
         activity=ActivityLog(watched.root, watched.clock),
-        contexts=contexts,
     )
     return ModuleParts(
         trust=trust,
@@ -465,7 +464,7 @@ def _make_exchange(watched: WatchedVault, audit: ModuleAudit, reach: AuthorReach
     schedules = SetSchedules(watched.folder / MODULE_SCHEDULES)
     return ModuleExchange(
         EventPublisher(watched.bus, audit, reach),
-        Interfaces(paired(watched.settings.modules.providers), audit),
+        Interfaces(audit),
         ModuleScheduler(watched.clock, watched.state, audit, schedules),
     )
 

@@ -403,5 +403,4 @@ def sandbox_explain(options: Namespace) -> Steps:
     folder = f"&working_directory={quoted(options.folder)}" if options.folder else ""
     answer = ask(f"GET /api/sandbox/explain?agent={quoted(options.agent)}{folder}")
     yield answer, not answer["runs_here"]
-    container = answer["container"] or "none: its tools run in the daemon, which checks each call"
-    say_lines(lines_of({**answer, "container": container}))
+    say_lines(lines_of(answer))

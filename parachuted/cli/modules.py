@@ -91,10 +91,7 @@ def _say_status(module: Json) -> None:
         say(f"  limits    {module['limits']}")
     for name in ("routes", "tools", "events", "schedules", "agents"):
         say_each(f"  {name.removesuffix('s'):<9} {text}" for text in module[name])
-    for choice in module["interfaces"]:
-        others = f" (not {', '.join(choice['others'])}: {choice['reason']})"
-        served = f"served by {choice['provider']}{others if choice['others'] else ''}"
-        say(f"  interface {choice['interface']}, {served}")
+    say_each(f"  interface {name}" for name in module["provides"])
     if module["problem"]:
         say("  problem")
         say_lines(quoted_lines(str(module["problem"]).rstrip(), _MOST_PROBLEM))

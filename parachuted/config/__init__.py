@@ -12,7 +12,6 @@ from parachuted.config.settings import (
     describe_settings,
     is_open_to_others,
     listed,
-    paired,
     setting_text,
 )
 
@@ -25,7 +24,6 @@ __all__ = [
     "is_open_to_others",
     "listed",
     "load_settings",
-    "paired",
     "set_setting",
     "setting_text",
 ]

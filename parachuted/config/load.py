@@ -96,6 +96,7 @@ _OLDER = {
     "debug": "log_level",
     "cors_origins": None,
     "modules.sandbox": None,
+    "modules.providers": None,
     "conversation.keep_processes": None,
     "conversation.keep_process_s": None,
     "conversation.spare_process": None,

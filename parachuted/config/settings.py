@@ -59,11 +59,6 @@ def _patterns(text: str) -> str:
     return text
 
 
-def paired(text: str) -> dict[str, str]:
-    pairs = (part.partition("=") for part in listed(text))
-    return {name.strip(): value.strip() for name, _equals, value in pairs}
-
-
 def listed(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]
 
@@ -74,7 +69,7 @@ def _folder(path: str | Path) -> Path:
 
 
 _LOGIN = re.compile(r"(://)[^/\s@]+@")
-_PAIR = r"[A-Za-z][A-Za-z0-9_]{0,63} *= *[a-z][a-z0-9-]{0,63}"
+
 _HOST_NAME = r"[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?|[0-9A-Fa-f:]{2,39}"
 _FOLDER = r"~?(/(?!\.{1,2}(/|$))[^/\0]+)+/?"
 _ORIGIN = r"https?://([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:]{2,39}\])(:[0-9]{1,5})?"
@@ -102,9 +97,6 @@ _Origins = Annotated[
         "origins such as https://notes.example, with commas between them and nothing after the "
         "name or port",
     ),
-]
-_Providers = Annotated[
-    _Listing, _each(_PAIR, "pairs such as BrainInterface=brain, with commas between them")
 ]
 _Url = Annotated[str, AfterValidator(_web_address)]
 _Folders = Annotated[
@@ -268,15 +260,6 @@ class HookSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModuleSettings:
-    providers: Annotated[
-        _Providers,
-        "Which module serves an interface that several provide, such as BrainInterface=brain, "
-        "with commas between them.",
-    ] = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestionSettings:
     auto_approve_rate: Annotated[
         _Percent,
@@ -310,7 +293,6 @@ class Settings:
     audit: AuditSettings = AuditSettings()
     history: HistorySettings = HistorySettings()
     hooks: HookSettings = HookSettings()
-    modules: ModuleSettings = ModuleSettings()
     suggestions: SuggestionSettings = SuggestionSettings()
     notes: tuple[str, ...] = ()
 

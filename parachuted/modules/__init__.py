@@ -8,8 +8,6 @@ from parachuted.access.agent_config import SandboxConfig as SandboxConfig
 from parachuted.access.narrowing import AgentNarrowing as AgentNarrowing
 from parachuted.access.notes import Activity as Activity
 from parachuted.access.notes import AppendSection as AppendSection
-from parachuted.access.notes import ContextPart as ContextPart
-from parachuted.access.notes import ContextPreview as ContextPreview
 from parachuted.access.notes import Hit as Hit
 from parachuted.access.notes import LinkRow as LinkRow
 from parachuted.access.notes import Note as Note
@@ -50,7 +48,6 @@ from parachuted.modules.results import retry_on_conflict as retry_on_conflict
 from parachuted.modules.scheduling import Schedules as Schedules
 from parachuted.modules.scheduling import ScheduleStatus as ScheduleStatus
 from parachuted.modules.services import ActivityAccess as ActivityAccess
-from parachuted.modules.services import ContextAccess as ContextAccess
 from parachuted.modules.services import CurrentCall as CurrentCall
 from parachuted.modules.services import FolderAccess as FolderAccess
 from parachuted.modules.services import Services as Services

@@ -8,20 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.caller import Caller
 from parachuted.access.grant import CURATOR, Grant, exactly, may_begin
 from parachuted.access.strangers import Strangers, Taint
-from parachuted.agents.job import RunFolder, RunSandbox
-from parachuted.agents.sandbox.options import (
-    ContainerOwner,
-    Image,
-    SandboxSpec,
-    container_options,
-)
 from parachuted.bubbling import WatchRegistry
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.keys import NOWHERE, AccessGrant
@@ -121,32 +113,6 @@ def begins(known: AgentStatus) -> str:
         "when a person, its module, a schedule or a bot asks for it; it may do the same "
         "whichever it is"
     )
-
-
-def container_of(grant: Grant) -> dict[str, object] | None:
-    """What the engine would get, with words in place of a run's folders; None: no container."""
-    if not grant.needs_container:
-        return None
-    sandbox = RunSandbox(config=grant.sandbox, folder=RunFolder(Path("(this run's folder)")))
-    cli = Path("(the agent's program)")
-    options: Any = container_options(
-        SandboxSpec(sandbox=sandbox, command=(), env={}, cli=cli),
-        Image(name="parachute-sandbox", kind="built"),
-        ContainerOwner(user=(1000, 1000), daemon="(this daemon)", life="(now)"),
-    )
-    mounts = [
-        f"{mount.get('Source', 'memory')} at {mount['Target']}"
-        f"{'' if _is_writable(mount) else ', read only'}"
-        for mount in options["HostConfig"]["Mounts"]
-    ]
-    own = {"User": options["User"], "Env": options["Env"]}
-    return {**own, **options["HostConfig"], "Mounts": mounts}
-
-
-def _is_writable(mount: Mapping[str, Any]) -> bool:
-    if mount["Type"] == "bind":
-        return not mount["ReadOnly"]
-    return "mode=0777" in mount["VolumeOptions"]["DriverConfig"]["Options"]["o"].split(",")
 
 
 _READING, _WRITING = (

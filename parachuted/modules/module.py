@@ -14,7 +14,7 @@ from parachuted.errors import ModuleFailedError
 from parachuted.modules.agent_runs import ModuleAgent, read_answer, with_schema
 from parachuted.modules.results import Finding, to_json
 from parachuted.modules.scheduling import Schedules
-from parachuted.modules.services import ContextAccess, CurrentCall, Services
+from parachuted.modules.services import CurrentCall, Services
 from parachuted.modules.settings import read_settings
 
 _MAY_BE_ITS_OWN = ("suggest", "ask")
@@ -159,11 +159,6 @@ class Module:
         Raises ActRefusedError when the caller's rights have ended.
         """
         return self._services.current_call
-
-    @property
-    def contexts(self) -> ContextAccess:
-        """The context files of folders, as a prompt has them."""
-        return self._services.contexts
 
     @property
     def data_folder(self) -> Path:

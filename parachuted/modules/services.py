@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from parachuted.access.notes import Activity, ContextPreview, Paths
+from parachuted.access.notes import Activity, Paths
 from parachuted.modules.agent_runs import RunAccess
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.runs.granted_vault import GrantedVault
@@ -94,18 +94,6 @@ class StateAccess(Protocol):
         """All keys, sorted."""
 
 
-class ContextAccess(Protocol):
-    """The context files of folders, as a prompt has them."""
-
-    async def preview(self, folders: Sequence[str], *, max_tokens: int = 50_000) -> ContextPreview:
-        """The AGENTS.md or CLAUDE.md of these folders and of what these files watch, as far as the
-        module may read them, with each part's tokens, age and taint.
-
-        Over `max_tokens` the farthest are left out first. What is read marks the caller's work.
-        PathRefusedError.
-        """
-
-
 class Services(Protocol):
     """What a `Module` uses; its methods of the same names say what each does and raises."""
 
@@ -117,7 +105,6 @@ class Services(Protocol):
     state: StateAccess
     has_model: bool
     schedules: ScheduleAccess
-    contexts: ContextAccess
     runs: RunAccess
     activity: ActivityAccess
 

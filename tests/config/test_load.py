@@ -70,7 +70,6 @@ def test_every_setting_has_a_variable_and_a_flag(home):
         "host": "::1",
         "api.hosts": "::1",
         "tls.host": "::1",
-        "modules.providers": "BrainInterface=brain",
         "agent.untrusted": "Mail/**",
         "agent.own_folders": "~/Mail",
     }

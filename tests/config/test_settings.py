@@ -5,7 +5,7 @@ from operator import attrgetter
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from parachuted.config import Settings, describe_settings, listed, paired
+from parachuted.config import Settings, describe_settings, listed
 from parachuted.config.settings import is_loopback
 
 TYPES = {"path", "text", "number", "whole number"}
@@ -88,14 +88,6 @@ FOLDERS = ["/", "~", "~/", "Projects", "~/../x", "~/a//b", "~/a/.", "~x/a", "~/a
 def test_what_is_not_a_host_an_origin_or_a_folder_of_ones_own_is_refused(key, value, why):
     with pytest.raises(ValidationError, match=why):
         validated(key, value)
-
-
-def test_pairs_of_a_setting_are_read_as_a_mapping():
-    assert paired("BrainInterface=brain, JournalInterface = daily") == {
-        "BrainInterface": "brain",
-        "JournalInterface": "daily",
-    }
-    assert paired("") == {}
 
 
 def test_own_folders_are_named_from_the_home_or_from_the_root():

@@ -84,7 +84,7 @@ class ManagerRig:
         audit = ModuleAudit(self.audit, self.clock)
         self.exchange = ModuleExchange(
             EventPublisher(self.bus, audit),
-            Interfaces({}, audit),
+            Interfaces(audit),
             ModuleScheduler(self.clock, None, audit),
         )
         self.modules = ModuleManager(

@@ -232,7 +232,6 @@ class ModuleRig:
             suggestions=agents.guards.suggestions,
             exchange=RigExchange(self, interfaces or {}),
             activity=ActivityLog(self.root, self.clock),
-            contexts=ContextAssembly(self.library.index, lambda _path: ()),
         )
         return ModuleContext(approved, sources, acted_on)
 

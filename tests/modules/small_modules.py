@@ -25,7 +25,7 @@ from parachuted.modules.registry.approved import ApprovedModule, TrustLevel
 from parachuted.modules.registry.copies import read_tree
 from parachuted.modules.registry.manifest import FILE, Manifest, read_manifest
 from parachuted.modules.scheduling import ScheduleAccess
-from parachuted.modules.services import ActivityAccess, ContextAccess, FolderAccess
+from parachuted.modules.services import ActivityAccess, FolderAccess
 from parachuted.runs.granted_vault import GrantedVault
 
 EXAMPLES = Path(__file__).resolve().parent / "examples"
@@ -129,7 +129,6 @@ class StubServices:
     schedules: ScheduleAccess | None = None
     activity: ActivityAccess | None = None
     runs: RunAccess | None = None
-    contexts: ContextAccess | None = None
     data: Path | None = None
     current_call: CurrentCall = field(default_factory=lambda: CurrentCall(run=None))
 

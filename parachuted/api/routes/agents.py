@@ -40,7 +40,6 @@ from parachuted.modules.listed_agents import (
     ReachableFiles,
     SkillNotes,
     begins,
-    container_of,
 )
 from parachuted.runs.skills import FOLDERS as SKILLS
 from parachuted.vault import (
@@ -92,8 +91,6 @@ class TrustTextRequest(RequestModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentExplanation:
-    """`container` is what the engine would get, null where the agent needs none."""
-
     agent: ListedAgent
     files: ReachableFiles
     runs_here: bool
@@ -101,7 +98,6 @@ class AgentExplanation:
     begins: str
     always_refused: list[str]
     after_strangers_text: str
-    container: dict[str, object] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +190,6 @@ class AgentRoutes:
             begins=begins(known),
             always_refused=_REFUSED,
             after_strangers_text=_HELD,
-            container=container_of(known.grant),
         )
 
     @post("/api/agents", _MODULE, "admin")

@@ -19,7 +19,6 @@ from parachuted.access.own_folders import OwnFolders
 from parachuted.agents.job import AgentResult, TextStep
 from parachuted.audit.activity import ActivityLog
 from parachuted.audit.chain import NullAuditRecorder
-from parachuted.context import ContextAssembly
 from parachuted.errors import ActRefusedError, AgentFailedError, NotFoundError
 from parachuted.events import CATALOG, Bus, load_ignore
 from parachuted.history.run_account import CallRun
@@ -297,7 +296,6 @@ class _HarnessServices(ModuleContext):
                 self.events, _HarnessInterfaces(interfaces, audit), self.scheduler
             ),
             activity=ActivityLog(root),
-            contexts=ContextAssembly(self._index, lambda _path: ()),
         )
         super().__init__(approved, sources, _acted_on)
         self.runs = _HarnessRuns(self)
@@ -367,7 +365,7 @@ class _HarnessInterfaces(Interfaces):
     """The objects that a test gives in place of other modules."""
 
     def __init__(self, objects: Mapping[str, object], audit: ModuleAudit) -> None:
-        super().__init__({}, audit)
+        super().__init__(audit)
         self._objects = objects
 
     def get(self, name: str, _caller: CallingModule) -> Any:  # noqa: ANN401  whatever the test gave

@@ -36,16 +36,6 @@ def _waits_for(module: ApprovedModule, others: Iterable[ApprovedModule]) -> bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InterfaceChoice:
-    """Who serves an interface, who else could, and why it is that one."""
-
-    interface: str
-    provider: str
-    others: tuple[str, ...]
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CallingModule:
     """The module called `name`, as the caller of an interface: `own` returns its present caller,
     `delegated` the one that the other module acts with.
@@ -57,17 +47,17 @@ class CallingModule:
 
 
 class Interfaces:
-    """The available interfaces. `preferred`: the provider of each that several modules provide."""
+    """The available interfaces."""
 
-    def __init__(self, preferred: Mapping[str, str], audit: ModuleAudit) -> None:
-        self._preferred, self._audit = preferred, audit
+    def __init__(self, audit: ModuleAudit) -> None:
+        self._audit = audit
         self._providers: dict[str, list[tuple[ModuleHost, bool]]] = {}
 
     def offer(self, host: ModuleHost, name: str, *, is_trusted: bool = True) -> None:
-        """The preferred provider comes first, then the trusted ones, by name."""
-        providers, preferred = self._providers.setdefault(name, []), self._preferred.get(name)
+        """The trusted providers come first, by name."""
+        providers = self._providers.setdefault(name, [])
         providers.append((host, is_trusted))
-        providers.sort(key=lambda found: (found[0].name != preferred, not found[1], found[0].name))
+        providers.sort(key=lambda found: (not found[1], found[0].name))
 
     def withdraw(self, host: ModuleHost) -> None:
         for name, providers in list(self._providers.items()):
@@ -105,23 +95,6 @@ class Interfaces:
                 if delegated.taint or not is_trusted:  # what it has read, its answer may hold
                     own.taint.read(f"an answer of {name}")
         return answer.value
-
-    def choices(self) -> list[InterfaceChoice]:
-        return [
-            self._choice(name, [host.name for host, _is_trusted in providers])
-            for name, providers in sorted(self._providers.items())
-        ]
-
-    def _choice(self, name: str, providers: list[str]) -> InterfaceChoice:
-        first, *rest = providers
-        preferred = self._preferred.get(name)
-        if first == preferred:
-            reason = "the settings say so"
-        elif preferred is not None:
-            reason = f"the settings say {preferred}, which does not provide it now"
-        else:
-            reason = "trusted modules come first, by name" if rest else "it is the only one"
-        return InterfaceChoice(interface=name, provider=first, others=tuple(rest), reason=reason)
 
 
 class ProvidedInterface(InterfaceMethods):

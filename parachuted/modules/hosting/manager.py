@@ -23,7 +23,7 @@ from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import Inbox
 from parachuted.modules.hosting.exchange import ModuleExchange
 from parachuted.modules.hosting.host import COMMAND_LIMIT_S, HandlerCall, ModuleHost
-from parachuted.modules.hosting.interfaces import InterfaceChoice, start_order
+from parachuted.modules.hosting.interfaces import start_order
 from parachuted.modules.hosting.status import ModuleFinding, ModuleReports, ModuleStatus, status_of
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule, ModuleEntry, reads_any_note
@@ -157,24 +157,19 @@ class ModuleManager:
         await self.sync({name})
 
     def status(self) -> list[ModuleStatus]:
-        choices = self.interfaces.choices()
-        return [
-            self._status(entry, choices)
-            for entry in sorted(self._entries, key=lambda entry: entry.name)
-        ]
+        return [self._status(entry) for entry in sorted(self._entries, key=lambda one: one.name)]
 
-    def _status(self, entry: ModuleEntry, choices: list[InterfaceChoice]) -> ModuleStatus:
+    def _status(self, entry: ModuleEntry) -> ModuleStatus:
         schedules = self.scheduler.words(entry.name)
         module = self._modules.get(entry.name)
         if module is None:
-            return status_of(entry, None, entry.problem, choices=choices, schedules=schedules)
+            return status_of(entry, None, entry.problem, schedules=schedules)
         manifest = module.approved.manifest
         pages = "" if manifest.static is None else manifest.static.prefix
         return status_of(
             entry,
             module.host,
             module.failure or entry.problem,
-            choices=choices,
             schedules=schedules,
             pages=f"{manifest.prefix}/{pages}/" if pages else "",
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +12,8 @@ from types import MappingProxyType
 
 from parachuted.access.caller import Caller, acting, current
 from parachuted.access.grant import CallerGrant
-from parachuted.access.notes import Activity, ContextPreview
+from parachuted.access.notes import Activity
 from parachuted.audit.activity import ActivityLog
-from parachuted.context import DEFAULT_TOKENS, ContextAssembly
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
 from parachuted.modules.agent_runs import RunAccess
 from parachuted.modules.hosting.exchange import ModuleExchange
@@ -32,13 +31,12 @@ from parachuted.modules.registry.approved import ApprovedModule, reads_any_note
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import (
     ActivityAccess,
-    ContextAccess,
     CurrentCall,
     FolderAccess,
     StateAccess,
 )
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.granted_vault import GrantedVault, GrantedVaults
+from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.suggestions import Proposal, Suggestions
 from parachuted.suggestions.suggestion import ACTIONS
 from parachuted.texts.times import time_of
@@ -85,19 +83,6 @@ class ModuleActivity:
         return await asyncio.to_thread(self._log.read, day)
 
 
-class ModuleContexts:
-    def __init__(self, assembly: ContextAssembly, vault: GrantedVault) -> None:
-        self._assembly, self._vault = assembly, vault
-
-    async def preview(
-        self, folders: Sequence[str], *, max_tokens: int = DEFAULT_TOKENS
-    ) -> ContextPreview:
-        sees = self._vault.files.bounds.may_read
-        return await self._assembly.load(
-            folders, sees=sees, read=self._vault.read, max_tokens=max_tokens
-        )
-
-
 _LOGGED_AS = "parachuted.modules"
 
 
@@ -112,7 +97,6 @@ class ModuleContextSources:
     suggestions: Suggestions | None
     exchange: ModuleExchange
     activity: ActivityLog
-    contexts: ContextAssembly
 
 
 class ModuleContext:
@@ -152,7 +136,6 @@ class ModuleContext:
         runs = ModuleRuns(name, self._agents, caller)
         self.runs: RunAccess = runs
         self.close = runs.close
-        self.contexts: ContextAccess = ModuleContexts(sources.contexts, self.vault)
 
     @property
     def data_folder(self) -> Path:

@@ -39,7 +39,6 @@ from parachuted.modules.results import BytesResponse, Response, to_json
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import (
     ActivityAccess,
-    ContextAccess,
     CurrentCall,
     FolderAccess,
     Services,
@@ -205,7 +204,6 @@ ACCESSES: Mapping[str, type] = MappingProxyType(
         "state": StateAccess,
         "schedules": ScheduleAccess,
         "activity": ActivityAccess,
-        "contexts": ContextAccess,
         "runs": RunAccess,
     }
 )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from parachuted.events import Bus
 from parachuted.modules.hosting.host import ModuleHost, Where
-from parachuted.modules.hosting.interfaces import InterfaceChoice
 from parachuted.modules.registry.approved import (
     ApprovedModule,
     FolderState,
@@ -28,8 +27,7 @@ class ModuleStatus:
     """`status` is `failed` where it could not start, and where its last error is unresolved;
     `starting` before its first start. `state` compares its folder with what was approved, whose
     digest is `hash`. `notes`: facts that are not problems, such as `changed, runs as
-    approved`. `pages` is where its pages begin, such as /api/garden/ui/; `interfaces` are those
-    that it could provide, with their present providers.
+    approved`. `pages` is where its pages begin, such as /api/garden/ui/.
     """
 
     name: str
@@ -50,7 +48,6 @@ class ModuleStatus:
     prefix: str = ""
     pages: str = ""
     provides: tuple[str, ...] = ()
-    interfaces: tuple[InterfaceChoice, ...] = ()
     routes: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
@@ -72,7 +69,6 @@ def status_of(
     host: ModuleHost | None = None,
     problem: str | None = None,
     *,
-    choices: Iterable[InterfaceChoice] = (),
     schedules: Sequence[str] = (),
     pages: str = "",
 ) -> ModuleStatus:
@@ -92,9 +88,6 @@ def status_of(
             if name not in agents
         ]
         offers |= {"pages": pages, "schedules": tuple(schedules)}
-    interfaces = tuple(
-        choice for choice in choices if entry.name in (choice.provider, *choice.others)
-    )
     return ModuleStatus(
         name=entry.name,
         version=entry.version,
@@ -108,8 +101,6 @@ def status_of(
         found_hash=entry.found_digest,
         problem=problem,
         notes=tuple(notes),
-        provides=tuple(sorted(choice.interface for choice in interfaces)),
-        interfaces=interfaces,
         **offers,
     )
 
@@ -121,6 +112,7 @@ def _offers(host: ModuleHost) -> dict[str, Any]:
         "limits": host.limits,
         "description": declared.description,
         "prefix": declared.prefix,
+        "provides": tuple(sorted(declared.provides)),
         "routes": tuple(
             f"{spec.method} {declared.prefix_of(spec)}{spec.path.removesuffix('/')}"
             for spec in declared.routes

@@ -105,12 +105,8 @@ class ModuleApprovals:
         with locked(self._home, _LOCK), self._copied(record) as copy:
             level, manifest = trust_level(record, copy, trust), self._manifest(record, copy)
             check_trust(manifest, level)
-            before = old = None
-            if record.tree is not None:
-                approved = self._copies.read(name, record.tree)
-                before = approved.folder
-                old = consent_for(self._manifest(record, approved), approved, record, record.trust)
-            consent = consent_for(manifest, copy, record, level, old)
+            before = self._copies.read(name, record.tree).folder if record.tree else None
+            consent = consent_for(manifest, copy, record, level)
             return consent, tree_difference(before, copy.folder, self._env)
 
     def consent(self, name: str, trust: TrustLevel | None = None) -> Consent:

@@ -24,7 +24,6 @@ _IN_DAEMON = "no host for its agents; its code runs inside the daemon, and may r
 _OF_CODE = "others that its code names stay within what it reads and writes"
 _ANY_COMMAND, _ANY_HOST, _ONLY = "any command", "any host", "only "
 _MOST = 10_000  # characters of what is approved: it is shown whole
-_IN_DIFFERENCE = frozenset({"module", "says", "from", "holds"})  # of the files, which is shown
 _RUNS = {
     "verified": "inside the daemon: it is part of this version of parachuted",
     "trusted": "inside the daemon, with all that the daemon may do, the network too: its "
@@ -36,7 +35,7 @@ _RUNS = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consent:
     """What a module asks for, with every hidden character spelled out. `digest`: of its files;
-    `added`: the lines that the approved version did not have; `text`: what a terminal shows.
+    `text`: what a terminal shows.
     """
 
     name: str
@@ -47,7 +46,6 @@ class Consent:
     commit: str | None
     trust: TrustLevel
     lines: tuple[str, ...]
-    added: tuple[str, ...]
     text: str
 
 
@@ -56,13 +54,10 @@ def consent_for(
     tree: ModuleTree,
     record: ModuleRecord,
     trust: TrustLevel,
-    approved: Consent | None = None,
     *,
     columns: int = USUAL_COLUMNS,
 ) -> Consent:
-    """`approved`: that of what runs now."""
     lines = tuple(_lines(manifest, tree, record, trust))
-    added = () if approved is None else tuple(_added(lines, approved.lines))
     return Consent(
         name=manifest.name,
         version=visible(manifest.version),
@@ -72,27 +67,14 @@ def consent_for(
         commit=record.commit and visible(record.commit),
         trust=trust,
         lines=lines,
-        added=added,
-        text=_text(lines, added, tree.digest, columns),
+        text=_text(lines, tree.digest, columns),
     )
 
 
-def _text(lines: Sequence[str], added: Sequence[str], digest: str, columns: int) -> str:
-    *others, runs = lines
-    new = [fact("new", "since it was approved are these lines:"), *added] if added else []
-    pieces = [piece for line in (*others, *new, runs) for piece in wrapped(line, columns)]
+def _text(lines: Sequence[str], digest: str, columns: int) -> str:
+    pieces = [piece for line in lines for piece in wrapped(line, columns)]
     # the digest is copied, so it is in one piece
     return "".join(f"{piece}\n" for piece in (*pieces, fact("digest", digest)))
-
-
-def _added(lines: Sequence[str], approved: Sequence[str]) -> list[str]:
-    """The lines that the approved ones lack, those of an agent below its name."""
-    known, found = set(_with_agent(approved)), list[str]()
-    for agent, line in _with_agent(lines):
-        if (agent, line) not in known and line.split(maxsplit=1)[0] not in _IN_DIFFERENCE:
-            found += [agent] if agent and agent not in found and agent != line else []
-            found.append(line)
-    return found
 
 
 def _lines(
@@ -173,13 +155,6 @@ def _said(label: str, words: str) -> str:
 
 def _each(label: str, texts: Collection[str], nothing: str = _NOTHING) -> tuple[str, ...]:
     return tuple(quoted(label, text, _MOST) for text in texts) or (fact(label, nothing),)
-
-
-def _with_agent(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    agent = ""
-    for line in lines:
-        agent = line if line.startswith("agent ") else agent if line.startswith("  ") else ""
-        yield agent, line
 
 
 def tree_difference(before: Path | None, after: Path, env: Mapping[str, str]) -> str:

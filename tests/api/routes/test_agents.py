@@ -74,16 +74,13 @@ async def test_what_an_agent_could_reach_is_explained(vault, module, daemon_rig:
     save(vault / "Private/diary.md", "x\n")
     await started(daemon_rig, module)
     reported = await get(daemon_rig, "/api/sandbox/explain?agent=keeper/sender")
-    files, box = reported["files"], reported["container"]
+    files = reported["files"]
     assert files == files | {"reads": 26, "writes": 0, "strangers": 1}
     assert (len(files["first"]), "Private/diary.md" in files["first"]) == (20, False)
-    limits = {"NetworkMode": "none", "CapDrop": ["ALL"], "ReadonlyRootfs": True}
-    assert box == box | limits | {"User": "1000:1000"}
-    assert any("/vault" in mount and mount.endswith("read only") for mount in box["Mounts"])
     assert reported["runs_here"] == (reported["problem"] is None)
     assert any(".parachute/" in one for one in reported["always_refused"])
     ours = await get(daemon_rig, "/api/sandbox/explain?agent=keeper/tidy")
-    assert (ours["container"], ours["files"]["writes"]) == (None, 25)
+    assert ours["files"]["writes"] == 25
     assert (ours["runs_here"], "needs a model" in ours["problem"]) == (False, True)
     await expect(daemon_rig, 404, "GET", "/api/sandbox/explain?agent=nobody")
 

@@ -29,7 +29,7 @@ class Provider:
 
 @pytest.fixture
 def interfaces() -> Interfaces:
-    return Interfaces({}, UNRECORDED)
+    return Interfaces(UNRECORDED)
 
 
 def offer(interfaces: Interfaces, name: str, *, is_trusted: bool = True) -> Provider:
@@ -48,7 +48,6 @@ async def test_the_other_takes_over_and_without_any_a_kept_method_says_so(interf
 
     interfaces.withdraw(first)
     assert await brain.who(greeting="I am ") == "I am second"
-    assert interfaces.choices()[0].reason == "it is the only one"
 
     interfaces.withdraw(second)
     assert not brain
@@ -61,21 +60,4 @@ async def test_of_two_providers_a_trusted_one_serves(interfaces):
     offer(interfaces, "a-stranger", is_trusted=False)
     offer(interfaces, "z-trusted")
 
-    [choice] = interfaces.choices()
-
     assert await interfaces.get(BRAIN, ANYBODY).who() == "z-trusted"
-    assert (choice.provider, choice.others) == ("z-trusted", ("a-stranger",))
-    assert choice.reason == "trusted modules come first, by name"
-
-
-async def test_of_two_providers_the_one_in_the_settings_serves():
-    interfaces = Interfaces({BRAIN: "a-later"}, UNRECORDED)
-    offer(interfaces, "z-earlier")
-    assert (
-        interfaces.choices()[0].reason == "the settings say a-later, which does not provide it now"
-    )
-
-    offer(interfaces, "a-later")
-
-    assert await interfaces.get(BRAIN, ANYBODY).who() == "a-later"
-    assert interfaces.choices()[0].reason == "the settings say so"

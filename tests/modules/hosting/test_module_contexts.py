@@ -1,14 +1,9 @@
-"""The context of folders as a module gets it: chosen within what it may read, within a budget, with
-age and taint.
-"""
+"""The context of folders in a conversation's prompt: as much as its agent may read."""
 
 from __future__ import annotations
 
 import pytest
 
-from parachuted.access.caller import Caller, acting
-from parachuted.access.grant import CallerGrant, grant_of
-from parachuted.errors import PathRefusedError
 from parachuted.testing import ScriptedBackend, say
 from tests.modules.module_rig import ModuleRig
 
@@ -28,30 +23,6 @@ def module_rig(module_rig: ModuleRig) -> ModuleRig:
     module_rig.save("Work/b/CLAUDE.md", "# B\n\n" + "Water. " * 1_000)
     module_rig.save("Private/AGENTS.md", "# Secret\n")
     return module_rig
-
-
-async def test_what_is_chosen_and_readable_is_in_the_text_within_the_budget(module_rig):
-    contexts = module_rig.given(module_rig.approve(MANIFEST)).contexts
-
-    found = await contexts.preview(["Work/a", "Private"])
-    assert "Dig." in found.text
-    assert "Secret" not in found.text
-    parts = {part.path: part for part in found.parts}
-    assert "Private/AGENTS.md" not in parts
-    assert parts["Work/a/AGENTS.md"].included
-    assert not parts["AGENTS.md"].included, "a parent that nobody chose"
-    assert not found.is_truncated
-    assert (await contexts.preview([])).text == ""
-
-    cut = await contexts.preview(["Work/a", "Work/b"], max_tokens=100)
-    assert cut.is_truncated
-    only = grant_of(["Work/b/**"])
-    with acting(Caller(grant=CallerGrant(reads=only, writes=only))):
-        found = await contexts.preview(["Work/a", "Work/b"])
-    assert "Dig." not in found.text
-    assert "Water." in found.text
-    with pytest.raises(PathRefusedError):
-        await contexts.preview(["../x"])
 
 
 async def test_a_conversation_has_in_its_prompt_what_its_agent_may_read(module_rig):

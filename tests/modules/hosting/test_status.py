@@ -10,15 +10,11 @@ from typing import cast
 import pytest
 
 from parachuted.modules.hosting.host import ModuleHost
-from parachuted.modules.hosting.interfaces import InterfaceChoice
 from parachuted.modules.hosting.status import ModuleStatus, status_of
 from parachuted.modules.registry.approved import ModuleEntry
 from parachuted.modules.registry.declaration import ModuleDeclaration, RouteSpec
 
 DECLARED = ModuleDeclaration(name="daily", version="1.0.0", prefix="/api/daily")
-BRAIN = InterfaceChoice(
-    interface="BrainInterface", provider="brain", others=("daily",), reason="it was approved first"
-)
 
 
 def entry(*, enabled: bool = True, approved: str | None = "sha256:a") -> ModuleEntry:
@@ -39,14 +35,12 @@ def status(
     one: ModuleEntry,
     declared: ModuleDeclaration | None,
     problem: str | None = None,
-    *choices: InterfaceChoice,
 ) -> ModuleStatus:
     host = SimpleNamespace(where="in process", limits=None, declared=declared)
     return status_of(
         one,
         cast("ModuleHost", host) if declared else None,
         problem,
-        choices=choices,
         schedules=["tidy: every 900 s", "reflect: each day at 03:00"],
     )
 
@@ -66,14 +60,6 @@ def test_a_module_stands_in_one_of_five_ways(one, declared, problem, state):
     found = status(one, declared, problem)
 
     assert (found.status, found.serving) == (state, declared is not None)
-
-
-def test_only_interfaces_that_it_could_serve_are_listed():
-    other = InterfaceChoice(
-        interface="Other", provider="chat", others=(), reason="it is the only one"
-    )
-
-    assert status(entry(), DECLARED, None, BRAIN, other).interfaces == (BRAIN,)
 
 
 def test_a_route_is_named_by_the_path_that_it_is_served_at():

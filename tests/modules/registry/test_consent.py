@@ -146,36 +146,6 @@ def test_no_words_of_a_module_stand_where_ours_do(shape, columns):
     assert max(map(len, text[:-1])) < columns
 
 
-STOP_HOOK = "hooks       stop.before (reads what an agent says last, may have a conversation go on)"
-HOOKS = "permissions: {{read: ['**'], hooks: [{}]}}\n"
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "added"),
-    [
-        ("", "", ()),
-        ("", "mcp_tools: [t]\n", ("tool      | t",)),
-        (
-            "permissions: {read: [A/]}\nagents: {a: {paths: [A/]}, b: {paths: [A/]}}\n",
-            "permissions: {read: [A/, B/]}\nagents: {a: {paths: [A/]}, b: {paths: [A/, B/]}}\n",
-            ("agent       b may read", "  where   | B/**", "reads     | B/**"),
-        ),
-        (
-            "",
-            "permissions: {folders: [~/Projects]}\n",
-            ("outside   | ~/Projects (outside the vault, to read)",),
-        ),
-        (
-            HOOKS.format("compact.before"),
-            HOOKS.format("compact.before, stop.before"),
-            (STOP_HOOK,),
-        ),
-    ],
-)
-def test_what_is_new_is_told_with_the_agent_that_it_is_about(before, after, added):
-    assert shown(PLAIN + after, approved=shown(PLAIN + before)).added == added
-
-
 def difference(tmp_path, old: dict[str, bytes] | None, new: dict[str, bytes], **env: str) -> str:
     folders = []
     for name, files in (("old", old), ("new", new)):

@@ -150,7 +150,6 @@ export const t = {
     trust: 'How far you trust it',
     trusts: { untrusted: 'Untrusted: in a container, held to this list', trusted: 'Trusted: inside the daemon; its code could do more than this list' },
     verified: 'It is part of this version of parachuted.',
-    added: 'New since you approved it',
     diff: 'What changed in its files',
     digest: 'Digest of its files',
     approve: 'Approve, and let it run',

@@ -31,7 +31,6 @@ export function Consent({ name, trust: first, onDone }) {
       ${of.consent.trust === 'verified' ? html`<p><${Tag} kind="good">${t.consent.verified}<//></p>` : html`
         <label>${t.consent.trust}<select value=${of.consent.trust} onChange=${(/** @type {any} */ event) => setTrust(event.target.value)}>
           ${Object.entries(t.consent.trusts).map(([value, text]) => html`<option key=${value} value=${value}>${text}</option>`)}</select></label>`}
-      ${of.consent.added.length > 0 && html`<div class="added-lines"><h3>${t.consent.added}</h3><ul>${of.consent.added.map((/** @type {string} */ line) => html`<li key=${line}>${line}</li>`)}</ul></div>`}
       <${Facts} of=${factsOf(of.consent.lines)} />
       ${of.diff && of.state !== 'new' && html`<details><summary>${t.consent.diff}</summary><${UnifiedDiff} text=${of.diff} label=${t.consent.diff} /></details>`}
       <p class="soft">${t.consent.digest}: <code>${of.hash}</code></p>

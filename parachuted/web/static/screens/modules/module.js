@@ -77,7 +77,7 @@ const About = ({ of }) => html`
     [t.modules.facts.version, of.version], [t.modules.facts.trust, `${of.trust_level}${of.dev ? ', dev' : ''}`], [t.modules.facts.notes, of.notes],
     [t.modules.facts.where, of.where === 'container' ? t.modules.container : of.where && t.modules.inside],
     [t.modules.facts.limits, of.limits], [t.modules.facts.source, of.source],
-    [t.modules.facts.interfaces, of.interfaces.map((/** @type {any} */ one) => `${one.interface}: ${one.provider}`)],
+    [t.modules.facts.interfaces, of.provides],
     [t.modules.facts.agents, of.agents], [t.modules.facts.schedules, of.schedules], [t.modules.facts.events, of.events],
     [t.modules.facts.tools, of.tools], [t.modules.facts.routes, of.routes],
   ]} />`;
