@@ -55,7 +55,7 @@ class DiskUpkeep:
             report("audit", vault.audit.trouble or vault.audit.broken)
             if vault.elapsed.is_due:
                 await self._save_elapsed()
-            report("state", None if watched.journal.exists() else _STATE_IS_GONE)
+            report("state", None if watched.state_file.exists() else _STATE_IS_GONE)
 
     async def _save_elapsed(self) -> None:
         """A failure loses only the jumps of the wall clock between this and a reboot."""

@@ -14,11 +14,11 @@ from tests.stories.daemon_rig import Live, save
 async def test_a_deleted_state_folder_is_reported_with_what_to_do(live: Live, home, vault):
     async with live() as daemon_rig:
         (folder,) = (home / "state").iterdir()
-        shutil.move(folder / "state.journal", home / "moved")
+        shutil.move(folder / "state.db", home / "moved")
         await daemon_rig.until(
             lambda: "parachute restart" in daemon_rig.daemon.watched.problems.open.get("state", "")
         )
-        shutil.move(home / "moved", folder / "state.journal")
+        shutil.move(home / "moved", folder / "state.db")
         await daemon_rig.until(lambda: "state" not in daemon_rig.daemon.watched.problems.open)
 
 

@@ -63,8 +63,8 @@ class WatchedVault:
         self.problems = Problems(self.bus)
         self.root = VaultRoot(settings.vault)
         self.root.guard(same_vault(self.root.folder))
-        self.journal = self.folder / "state.journal"
-        self.state = open_state(self.journal)
+        self.state_file = self.folder / "state.db"
+        self.state = open_state(self.state_file)
         self.objects = ObjectStore(self.folder / "objects")
         self.history = WriteJournal(self.folder / "history.db")
         self.written = self.history.last_write()
@@ -101,10 +101,9 @@ class WatchedVault:
         for subject, problem in (
             ("snapshot", self._snapshot.problem),
             ("history", self.history.problem),
+            ("tables", self.state.problem),
         ):
             self.problems.set(subject, problem)
-        for number, problem in enumerate(self.state.problems):
-            self.problems.set(f"state:{number}", problem)
         self.is_first_contact = index is None
         return index if index is not None else VaultIndex()
 

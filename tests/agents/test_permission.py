@@ -137,11 +137,11 @@ async def test_another_file_another_act_and_another_agent_are_other_wishes():
 
 
 async def test_never_is_never_asked_again_also_after_a_restart(tmp_path: Path):
-    state = open_state(tmp_path / "state.journal")
+    state = open_state(tmp_path / "state.db")
     assert not await ScriptedPerson("never", never=state.table("never")).ask()
     state.close()
 
-    state = open_state(tmp_path / "state.journal")
+    state = open_state(tmp_path / "state.db")
     again = ScriptedPerson("once", never=state.table("never"))
 
     assert not await again.ask(run="r9", session="s9")
@@ -156,7 +156,7 @@ async def test_the_oldest_denials_make_room_for_newer_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("parachuted.agents.permission._MOST_DENIED", 2)
-    state = open_state(tmp_path / "state.journal")
+    state = open_state(tmp_path / "state.db")
     denied = state.table("never")
     for number in range(2):
         denied.put(f"work/{number}\0read\0a.md", {"at": "2026"})

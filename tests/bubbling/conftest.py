@@ -15,7 +15,7 @@ from parachuted.state import StateStore, open_state
 
 @pytest.fixture
 def state(tmp_path: Path) -> Iterator[StateStore]:
-    state = open_state(tmp_path / "state.journal")
+    state = open_state(tmp_path / "state.db")
     yield state
     state.close()
 

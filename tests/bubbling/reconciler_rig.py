@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +20,6 @@ from parachuted.bubbling import (
 )
 from parachuted.events import Bus, Change, Event
 from parachuted.state import open_state
-from parachuted.state.journal import JournalDisk
 from parachuted.tasks import Causes, Queue, QuietWindow, Task
 from parachuted.vault import (
     Author,
@@ -31,6 +31,7 @@ from parachuted.vault import (
     declared_watch,
     digest_of,
 )
+from tests.state.full_disk import fill_disk
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
@@ -40,7 +41,7 @@ class ReconcilerRig:
     """`look` takes in what people and runs did to the files of `vault`."""
 
     folder: Path
-    disk: JournalDisk = field(default_factory=JournalDisk)
+    is_full: Callable[[], bool] = lambda: False
     events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -57,7 +58,7 @@ class ReconcilerRig:
 
     def open(self) -> None:
         """As the daemon builds it at its start."""
-        self.state = open_state(self.folder / "state.journal", disk=self.disk)
+        self.state = fill_disk(open_state(self.folder / "state.db"), self.is_full)
         self.watches = WatchRegistry(self.state, self.index, self.clock)
         self.reviews, self.causes = PendingChanges(self.state), Causes(self.state)
         self.queue = Queue(

@@ -42,7 +42,7 @@ def objects(tmp_path: Path) -> Iterator[CountingObjects]:
 
 @pytest.fixture
 def reviews(tmp_path: Path) -> PendingChanges:
-    return PendingChanges(open_state(tmp_path / "state.journal"))
+    return PendingChanges(open_state(tmp_path / "state.db"))
 
 
 @pytest.fixture

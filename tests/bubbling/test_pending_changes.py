@@ -42,7 +42,7 @@ def test_a_restart_finds_it_all(reviews: PendingChanges, state: StateStore, tmp_
     reviews.open(replace(REVIEW, path="b.md"))
     state.close()
 
-    again = PendingChanges(open_state(tmp_path / "state.journal"))
+    again = PendingChanges(open_state(tmp_path / "state.db"))
 
     assert again.of("w") == [looked, replace(REVIEW, path="b.md")]
     assert again.looking("w") == [looked]

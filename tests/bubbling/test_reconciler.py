@@ -4,8 +4,7 @@ refused disk leaves.
 
 from __future__ import annotations
 
-import errno
-import os
+import math
 import random
 import time
 from pathlib import Path
@@ -13,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import NotFoundError, StorageFailedError
-from parachuted.state.journal import JournalDisk
 from parachuted.vault import UNDO, Author
 from tests.bubbling.conftest import loop_timed
 from tests.bubbling.reconciler_rig import ReconcilerRig, watching
@@ -389,22 +387,17 @@ async def test_the_same_change_taken_in_again_after_a_crash_opens_nothing_twice(
 async def test_a_refused_disk_leaves_all_as_it_was_and_the_next_look_does_it_all(tmp_path: Path):
     """Fail at each write in turn, then let the same change be noticed again."""
     for number in range(1, 30):
-        writes = 0
-        refused = False
+        left = math.inf
 
-        def write(descriptor: int, data: bytes) -> int:
-            nonlocal writes, refused
-            writes += 1
-            if desk_is_ready and not refused and writes - first == number:  # noqa: B023
-                refused = True
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            return os.write(descriptor, data)
+        def is_full() -> bool:
+            nonlocal left
+            left -= 1
+            return left == 0
 
         (tmp_path / str(number)).mkdir()
-        desk_is_ready, first = False, 0
-        rig = ReconcilerRig(folder=tmp_path / str(number), disk=JournalDisk(write=write))
+        rig = ReconcilerRig(folder=tmp_path / str(number), is_full=is_full)
         rig.begin_with(a=A, w=watching("a.md"), v=watching("a.md"))
-        desk_is_ready, first = True, writes
+        left = number
         changes = [rig.change("a", B), rig.change("x", watching("a.md"))]
         try:
             await rig.look(*changes)
@@ -423,7 +416,7 @@ async def test_a_refused_disk_leaves_all_as_it_was_and_the_next_look_does_it_all
             rig.queue.all(),
         ) == (reviews, tasks)
         assert len(rig.watches) == 3
-        if not refused:
+        if left > 0:
             break
     else:
         pytest.fail("it never came to its end")

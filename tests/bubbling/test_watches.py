@@ -85,7 +85,7 @@ def test_a_restart_knows_it_and_since_when_without_reading_a_note(
     watches.declare("a/AGENTS.md", ("b",))
     state.close()
 
-    again = WatchRegistry(open_state(tmp_path / "state.journal"), index, lambda: datetime.now(UTC))
+    again = WatchRegistry(open_state(tmp_path / "state.db"), index, lambda: datetime.now(UTC))
 
     assert [(one.watcher, set(one.patterns)) for one in again.all()] == [
         (one.watcher, set(one.patterns)) for one in watches.all()

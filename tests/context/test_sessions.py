@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,8 +11,8 @@ from parachuted.context import sessions as subject
 from parachuted.context.sessions import MOST_CHOSEN, SessionContexts
 from parachuted.errors import StorageFailedError
 from parachuted.state import open_state
-from parachuted.state.journal import SYSTEM, JournalDisk
 from parachuted.vault import VaultPath
+from tests.state.full_disk import fill_disk
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
 
@@ -24,15 +22,15 @@ class ContextSessionsRig:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.looks = folder, 0
-        self.state = open_state(folder / "state.journal")
+        self.state = open_state(folder / "state.db")
         self.sessions = self.opened()
 
     def opened(self) -> SessionContexts:
         return SessionContexts(self.state, self.clock)
 
-    def reopen(self, **disk: JournalDisk) -> None:
+    def reopen(self) -> None:
         self.state.close()
-        self.state = open_state(self.folder / "state.journal", **disk)
+        self.state = open_state(self.folder / "state.db")
         self.sessions = self.opened()
 
     def clock(self) -> datetime:
@@ -90,11 +88,8 @@ def test_beyond_so_many_sessions_the_oldest_is_forgotten(desk: ContextSessionsRi
 
 
 def test_a_choice_that_the_disk_refuses_was_not_made(desk: ContextSessionsRig):
-    def refuse(*_arguments: object) -> int:
-        raise OSError(errno.ENOSPC, "full")
-
     desk.choose("s", "a")
-    desk.reopen(disk=replace(SYSTEM, write=refuse))
+    fill_disk(desk.state, lambda: True)
 
     with pytest.raises(StorageFailedError):
         desk.choose("s", "b")

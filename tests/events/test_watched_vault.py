@@ -85,7 +85,7 @@ async def test_what_was_edited_while_no_daemon_ran_is_recorded_first(vault, home
 async def test_a_task_that_the_last_life_left_half_done_is_settled_first(vault, home):
     await make_known(vault, home)
     (state,) = (home / "state").iterdir()
-    left = open_state(state / "state.journal")
+    left = open_state(state / "state.db")
     left.table("curator_tasks").put("t-1", {"state": "running"})
     left.close()
     loader = open_vault(vault, home)

@@ -55,7 +55,7 @@ class RunAccountRig:
 
 @pytest.fixture
 def account_rig(tmp_path: Path) -> Iterator[RunAccountRig]:
-    causes = Causes(open_state(tmp_path / "state.journal"))
+    causes = Causes(open_state(tmp_path / "state.db"))
     causes.open(Cause(id="c1", kind="change", path="a.md", files=2, at=NOON))
     objects, history = ObjectStore(tmp_path / "objects"), WriteJournal(tmp_path / "history.db")
     yield RunAccountRig(objects, history, RunAccounts(history, objects, causes))

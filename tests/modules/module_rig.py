@@ -199,7 +199,7 @@ class ModuleRig:
         self.library.start()
         self.vaults = GrantedVaults(self.store, self.library.index, self.library.search, self.audit)
 
-        self.state = open_state(folder / "state.journal")
+        self.state = open_state(folder / "state.db")
         self.scheduler = ModuleScheduler(self.clock, self.state, UNRECORDED)
         self.bus = Bus(self.clock)
         self.bus.subscribe(self.events.append)

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import errno
-import os
+import json
 import random
 import signal
 import subprocess
 import sys
 import threading
+import zlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,10 +15,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+from tinydb import TinyDB, where
 
 from parachuted.errors import StorageFailedError
-from parachuted.state import open_state
-from parachuted.state.journal import JournalDisk
+from parachuted.state import StateStore, open_state
+from tests.state.full_disk import fill_disk
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,8 +38,22 @@ for number in itertools.count(int(sys.argv[2])):
 """
 
 
-def test_killed_at_random_moments_it_loses_no_acknowledged_batch(tmp_path, torture):
-    path, reached, moments = tmp_path / "state.journal", 0, random.Random(7)  # noqa: S311
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state.db"
+
+
+@pytest.fixture
+def state(path: Path) -> StateStore:
+    return open_state(path)
+
+
+def on_disk(path: Path) -> dict[str, object]:
+    return {name: table for name, table in open_state(path).read().items() if table}
+
+
+def test_killed_at_random_moments_it_loses_no_acknowledged_batch(path, torture):
+    reached, moments = 0, random.Random(7)  # noqa: S311
     for _ in range(500 if torture else 12):
         with subprocess.Popen(
             [sys.executable, "-c", ENDLESS, path, str(reached + 1)],
@@ -52,28 +68,136 @@ def test_killed_at_random_moments_it_loses_no_acknowledged_batch(tmp_path, tortu
         reached = state.table("count").get_record("last")["n"]
 
         assert reached in (acknowledged, acknowledged + 1)
-        assert sorted(record["n"] for record in state.table("log"))[-20:] == list(
+        assert [record["n"] for record in state.table("log")][-20:] == list(
             range(max(reached - 19, 1), reached + 1)
         )
         state.close()
 
 
-def test_a_batch_spans_tables_and_is_undone_as_a_whole(tmp_path):
-    path = tmp_path / "state.journal"
+FILLED = """
+import resource, sys
+from pathlib import Path
+from parachuted.errors import StorageFailedError
+from parachuted.state import open_state
+
+path = Path(sys.argv[1])
+table = open_state(path).table("t")
+table.put("a", {"n": 1})
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+try:
+    table.put("big", {"text": "x" * 200_000})
+except StorageFailedError as error:
+    print(error)
+assert table.get_record("big") is None
+table.put("b", {"n": 2})
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+table.put("big", {"text": "y"})
+"""
+
+
+def test_a_file_that_may_not_grow_takes_smaller_changes(path):
+    reported = subprocess.run(
+        [sys.executable, "-c", FILLED, path],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+    assert reported.startswith("the state could not be read or written: ")
+    assert on_disk(path) == {"t": {"a": {"n": 1}, "b": {"n": 2}, "big": {"text": "y"}}}
+
+
+def test_what_version_0_1_kept_is_taken_over_once(path):
+    changes = [
+        {"format": 1},
+        [["t", "a", {"n": 1}], ["t", "b\udcff", {"n": "ü"}]],
+        [["t", "a", None], ["u", "a", {"n": 2}]],
+    ]
+    lines = [b"%08x %s" % (zlib.crc32(text := json.dumps(one).encode()), text) for one in changes]
+    path.with_name("state.journal").write_bytes(
+        b"\n".join([*lines, lines[1].replace(b"1", b"2"), b"torn", b"\xff", lines[2][:9]])
+    )
+
+    for _ in range(2):
+        assert on_disk(path) == {"t": {"b\udcff": {"n": "ü"}}, "u": {"a": {"n": 2}}}
+    assert not path.with_name("state.journal").exists()
+
+
+def test_a_damaged_file_is_set_aside_and_what_is_lost_is_said(path):
     path.write_bytes(b"noise\n")
     state = open_state(path)
-    assert "set aside" in state.problems[0]
-    with pytest.raises(ZeroDivisionError), state.batch():  # noqa: PT012
-        state.table("tasks").put("a", {})
-        state.table("reviews").put("a", {})
-        raise ZeroDivisionError
 
-    assert not state.table("tasks").items()
-    assert not state.table("reviews").items()
+    assert "tasks that waited, are lost" in state.problem
+    assert state.read() == {}
 
 
-def test_threads_lose_no_change_of_each_other(tmp_path):
-    state, failures = open_state(tmp_path / "state.journal"), []
+def test_an_inner_batch_that_raises_undoes_its_own_part_only(state, path):
+    undone = []
+    state.on_undone(lambda: undone.append(state.read()))
+    with state.batch():
+        state.put("t", "a", {"n": 1})
+        with pytest.raises(ZeroDivisionError), state.batch():  # noqa: PT012
+            state.put("t", "a", {"n": 2})
+            state.put("u", "b", {"n": 2})
+            raise ZeroDivisionError
+        state.put("t", "c", {"n": 3})
+
+    assert on_disk(path) == {"t": {"a": {"n": 1}, "c": {"n": 3}}}
+    assert undone == [{"t": {"a": {"n": 1}}, "u": {}}]
+
+
+def test_memory_holds_what_a_reload_would_give(state, path):
+    state.put("t", "é\n\udcff", {"pair": (1, 2), 3: None, "text": "\u2028\udcfe\0"})
+
+    assert state.of("t") == {"é\n\udcff": {"pair": [1, 2], "3": None, "text": "\u2028\udcfe\0"}}
+    assert on_disk(path) == {"t": state.of("t")}
+
+
+@pytest.mark.parametrize("value", [float("nan"), {1, 2}, b"bytes", object()])
+def test_what_is_not_json_is_refused_and_changes_nothing(state, value):
+    state.put("t", "a", {"n": 1})
+    with pytest.raises((TypeError, ValueError)):
+        state.put("t", "a", {"value": value})
+
+    assert state.of("t") == {"a": {"n": 1}}
+
+
+def test_writing_what_is_there_and_dropping_what_is_not_writes_nothing(state, path):
+    state.put("t", "a", {"n": 1})
+    fill_disk(state, lambda: True)
+    state.put("t", "a", {"n": 1})
+    assert not state.drop("t", "b")
+
+    with pytest.raises(StorageFailedError) as failure:
+        state.put("t", "a", {"n": True})
+    assert failure.value.errno == errno.ENOSPC
+    assert state.of("t")["a"]["n"] is not True
+
+
+def test_what_a_caller_does_to_its_copy_changes_no_record(state):
+    table, document = state.table("t"), {"list": [1], "deep": {"list": [1]}}
+    table.put("a", document)
+    for record in (document, table.get_record("a"), *table, state.read()["t"]["a"]):
+        record["list"].append(2)
+        record["deep"]["list"].clear()
+
+    assert table.get_record("a") == {"list": [1], "deep": {"list": [1]}}
+    assert len(table) == 1
+
+
+def test_a_tinydb_with_its_own_tables_works_on_it_too(path):
+    with TinyDB(storage=lambda: open_state(path)) as database:
+        database.insert_multiple([{"n": 1}, {"n": 2}])
+        database.update({"n": 3}, where("n") == 2)
+        database.table("gone").insert({})
+        database.drop_table("gone")
+
+    assert on_disk(path) == {"_default": {"1": {"n": 1}, "2": {"n": 3}}}
+
+
+def test_threads_lose_no_change_of_each_other(state, path):
+    failures = []
 
     def work(name: str) -> None:
         try:
@@ -89,27 +213,24 @@ def test_threads_lose_no_change_of_each_other(tmp_path):
         thread.start()
     for thread in threads:
         thread.join()
-    state.close()
-    again = open_state(tmp_path / "state.journal")
+    again = open_state(path)
 
     assert failures == []
     assert len(again.table("shared")) == len(again.table("own")) == 160
 
 
-def test_another_thread_never_sees_half_a_batch(tmp_path):
-    state, seen = open_state(tmp_path / "state.journal"), []
-    table = state.table("t")
-    begun = threading.Event()
+def test_another_thread_never_sees_half_a_batch(state):
+    table, seen, has_begun = state.table("t"), [], threading.Event()
 
     def look() -> None:
-        begun.wait()
+        has_begun.wait()
         seen.append(len(table.items()))
 
     reader = threading.Thread(target=look)
     reader.start()
     with state.batch():
         table.put("a", {})
-        begun.set()
+        has_begun.set()
         reader.join(timeout=0.05)
         table.put("b", {})
     reader.join()
@@ -124,28 +245,18 @@ CHANGES = st.lists(st.tuples(st.sampled_from(["t", "u"]), KEYS, DOCUMENTS | st.n
 
 
 class StateMachine(RuleBasedStateMachine):
-    """A state against two dicts, with a disk that fails when told to, and crashes between any two
-    steps.
-    """
+    """A state against two dicts, with a disk that is full at times, opened again at any step."""
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = TemporaryDirectory()
-        self.path = Path(self.folder.name) / "state.journal"
+        self.path = Path(self.folder.name) / "state.db"
         self.model: dict[str, dict[str, object]] = {"t": {}, "u": {}}
-        self.full = self.unsynced = False
-        self.disk = JournalDisk(write=self.write, fdatasync=self.sync, fsync=self.sync)
-        self.state = open_state(self.path, disk=self.disk)
+        self.is_full = False
+        self.open()
 
-    def write(self, fd: int, data: bytes) -> int:
-        if self.full:
-            os.write(fd, data[: len(data) // 3])
-            raise OSError(errno.ENOSPC, "full")
-        return os.write(fd, data)
-
-    def sync(self, _: int) -> None:
-        if self.unsynced:
-            raise OSError(errno.EIO, "bad")
+    def open(self) -> None:
+        self.state = fill_disk(open_state(self.path), lambda: self.is_full)
 
     def change(self, changes) -> None:
         for table, key, document in changes:
@@ -154,17 +265,14 @@ class StateMachine(RuleBasedStateMachine):
             else:
                 self.state.table(table).put(key, document)
 
-    def expect(self, changes) -> None:
-        for table, key, document in changes:
-            self.model[table].pop(key, None) if document is None else self.model[table].update(
-                {key: document}
-            )
-
     @rule(changes=CHANGES)
     def make_a_batch(self, changes) -> None:
         with self.state.batch():
             self.change(changes)
-        self.expect(changes)
+        for table, key, document in changes:
+            self.model[table].pop(key, None) if document is None else self.model[table].update(
+                {key: document}
+            )
 
     @rule(changes=CHANGES)
     def give_up_a_batch(self, changes) -> None:
@@ -172,20 +280,19 @@ class StateMachine(RuleBasedStateMachine):
             self.change(changes)
             raise ZeroDivisionError
 
-    @rule(key=KEYS, kind=st.sampled_from(["full", "unsynced"]))
-    def fail_a_change(self, key, kind) -> None:
-        setattr(self, kind, True)
+    @rule(key=KEYS)
+    def fail_a_change(self, key) -> None:
+        self.is_full = True
         with pytest.raises(StorageFailedError):
             self.state.table("t").put(key, {"never": "there"})
-        setattr(self, kind, False)
+        self.is_full = False
 
-    @rule(tail=st.binary(max_size=30).filter(lambda tail: b"\n" not in tail), orderly=st.booleans())
-    def open_again(self, tail, orderly) -> None:
-        self.state.close() if orderly else self.state._close_file()
-        with self.path.open("ab") as file:
-            file.write(tail)
-        self.state = open_state(self.path, disk=self.disk)
-        assert bool(self.state.problems) == bool(tail)
+    @rule(is_closed=st.booleans())
+    def open_again(self, *, is_closed: bool) -> None:
+        if is_closed:
+            self.state.close()
+        self.open()
+        assert self.state.problem is None
 
     @invariant()
     def everything_is_as_expected(self) -> None:

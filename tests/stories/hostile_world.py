@@ -81,7 +81,7 @@ _LINKS = {
 _FREE = ("vault/Work/", "vault/Suggestions", "vault/.parachute/")
 _KEPT_BY_THE_DAEMON = (
     "objects",
-    "state.journal",
+    "state.db",
     "state.json",
     "history.db",
     "usage.db",

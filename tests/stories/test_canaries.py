@@ -372,7 +372,7 @@ def left_behind(daemon_rig: DaemonWithSecrets) -> list[tuple[str, str]]:
     ]
     files += [home / "keys.yaml", home / "modules.yaml"]
     others_own = (
-        "state.journal",
+        "state.db",
         "objects",
         "history",
         "seen",

@@ -50,7 +50,7 @@ class SuggestionRig:
     def open(self) -> None:
         state = self.home / "state"
         state.mkdir(exist_ok=True)
-        self.state = open_state(state / "state.journal")
+        self.state = open_state(state / "state.db")
         self.objects = ObjectStore(state / "objects")
         self.history = WriteJournal(state / "history.db")
         self.root = VaultRoot(self.vault)

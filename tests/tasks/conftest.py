@@ -47,7 +47,7 @@ class FixedOrder:
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Path:
-    return tmp_path / "state.journal"
+    return tmp_path / "state.db"
 
 
 @pytest.fixture

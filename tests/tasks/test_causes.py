@@ -9,9 +9,9 @@ import pytest
 
 from parachuted.errors import StorageFailedError
 from parachuted.state import StateStore, open_state
-from parachuted.state.journal import JournalDisk
 from parachuted.tasks import Cause, Causes
 from parachuted.tasks import queue as causes_module
+from tests.state.full_disk import fill_disk
 from tests.tasks.conftest import at
 
 CAUSE = Cause(id="c1", kind="change", path="a.md", files=2, at=at(0))
@@ -78,27 +78,22 @@ def test_no_more_is_forgotten_at_once_than_takes_a_moment(
 
 
 def test_waking_is_forgotten_when_the_disk_refuses_it(tmp_path: Path):
-    refusing = False
-
-    def write(descriptor: int, data: bytes) -> int:
-        if refusing:
-            raise OSError(28, "No space left on device")
-        return JournalDisk().write(descriptor, data)
-
-    causes = Causes(open_state(tmp_path / "state.journal", disk=JournalDisk(write=write)))
+    state = open_state(tmp_path / "state.db")
+    causes = Causes(state)
     causes.open(CAUSE)
-    refusing = True
+    fill_disk(state, lambda: True)
     with pytest.raises(StorageFailedError):
         causes.wake("x", ["c1"])
 
     assert causes.that_may_wake("x", ["c1"]) == ("c1",)
 
 
-def test_waking_costs_the_same_however_many_a_cause_has_woken(causes: Causes, journal: Path):
+def test_waking_costs_the_same_however_many_a_cause_has_woken(causes: Causes, state: StateStore):
     causes.open(CAUSE)
-    sizes = []
+    rows = []
     for number in range(400):
         causes.wake(f"watcher {number:04}", ["c1"])
-        sizes.append(journal.stat().st_size)
+        with state.database.writer() as connection:
+            rows.append(connection.total_changes)
 
-    assert sizes[399] - sizes[398] == sizes[1] - sizes[0]
+    assert rows[399] - rows[398] == rows[1] - rows[0]

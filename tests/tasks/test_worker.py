@@ -18,7 +18,6 @@ import pytest
 from parachuted.errors import AgentUnavailableError, NotFoundError, StorageFailedError
 from parachuted.events import Bus, Event
 from parachuted.state import StateStore, open_state
-from parachuted.state.journal import JournalDisk
 from parachuted.tasks import (
     Budget,
     Causes,
@@ -31,6 +30,7 @@ from parachuted.tasks import (
 )
 from parachuted.tasks import worker as worker_module
 from parachuted.vault import WriteJournal
+from tests.state.full_disk import fill_disk
 from tests.tasks.conftest import NOON, FixedOrder, at
 
 DONE = RunOutcome(result="changed", reason="done")
@@ -125,11 +125,11 @@ class FullDisk:
 
     is_full, refusals = False, 0
 
-    def write(self, descriptor: int, data: bytes) -> int:
-        if self.is_full and self.refusals < 5:
-            self.refusals += 1
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return os.write(descriptor, data)
+    def refuses(self) -> bool:
+        if not self.is_full or self.refusals == 5:
+            return False
+        self.refusals += 1
+        return True
 
 
 @pytest.fixture
@@ -252,7 +252,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> FullDisk:
 @pytest.fixture
 def on_disk(disk: FullDisk, tmp_path: Path) -> WorkerRig:
     """A worker whose state is on that disk."""
-    state = open_state(tmp_path / "s.journal", disk=JournalDisk(write=disk.write))
+    state = fill_disk(open_state(tmp_path / "state.db"), disk.refuses)
     return WorkerRig(state=state, history=WriteJournal(tmp_path / "history.db"))
 
 

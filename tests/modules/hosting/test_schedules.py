@@ -136,13 +136,13 @@ async def test_what_the_daemon_slept_through_runs_once_also_after_a_restart(
     clock, tmp_path: Path, tells
 ):
     """The same is so of what a module sets, with its arguments and its taint."""
-    state = open_state(tmp_path / "state.journal")
+    state = open_state(tmp_path / "state.db")
     clockwork = ModuleScheduler(clock, state, UNRECORDED, SetSchedules(tmp_path / "set"))
     add(clockwork, tells)
     await clockwork.set("daily", nightly(is_tainted=True))
     state.close()
     clock.go(days=3)
-    state = open_state(tmp_path / "state.journal")
+    state = open_state(tmp_path / "state.db")
     clockwork = ModuleScheduler(clock, state, UNRECORDED, SetSchedules(tmp_path / "set"))
     add(clockwork, tells)
 
@@ -239,7 +239,7 @@ async def test_setting_the_same_again_at_each_start_puts_nothing_off(
 
 
 async def test_what_is_removed_or_whose_module_has_ended_does_not_run(clock, tmp_path, tells):
-    state = open_state(tmp_path / "state.journal")
+    state = open_state(tmp_path / "state.db")
     clockwork = ModuleScheduler(clock, state, UNRECORDED)
     add(clockwork, tells, every_s=999_999)
     await clockwork.set("daily", nightly(timing=Timing(every_s=60)))
