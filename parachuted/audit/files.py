@@ -20,7 +20,6 @@ from pathlib import Path
 from parachuted.audit.chain import START, ChainPosition
 from parachuted.home_files.private import replace_private
 from parachuted.vault import VaultRoot
-from parachuted.vault.swap import move_to_free_name
 
 FOLDER = ".parachute/audit"
 AUDIT_HEAD = "audit.head"
@@ -29,7 +28,6 @@ _MACHINE = re.compile(r"[a-z0-9-]{1,50}", re.ASCII)
 _HOST_CHARACTERS = 40
 _FLAGS = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT
-_EARLIER = re.compile(r"(\d{4}-\d{2}-\d{2})(\.jsonl|\.torn-\d+)", re.ASCII)
 _HEAD_BYTES = 512
 _OWN = 0o600
 
@@ -91,34 +89,23 @@ class AuditFolder:
     """One machine's files. All methods raise OSError, also where a link is in the way."""
 
     def __init__(self, root: VaultRoot, machine: str) -> None:
-        """`machine`: as `machine_name` has it; "" for the files of earlier versions."""
-        self._root = root
-        self._machine = f".{machine}" if machine else ""
-        self._day = re.compile(
-            rf"\d{{4}}-\d{{2}}-\d{{2}}{re.escape(self._machine)}\.jsonl", re.ASCII
-        )
+        """`machine`: as `machine_name` has it."""
+        self._root, self._machine = root, machine
+        self._day = re.compile(rf"\d{{4}}-\d{{2}}-\d{{2}}\.{machine}\.jsonl", re.ASCII)
 
     def days(self) -> list[str]:
         try:
             with self._root.opened_folder(FOLDER) as folder:
-                return sorted(name[:10] for name in _names(folder) if self._day.fullmatch(name))
+                return sorted(
+                    name[:10]
+                    for name in os.listdir(folder)  # noqa: PTH208  by descriptor
+                    if self._day.fullmatch(name)
+                )
         except FileNotFoundError:
             return []
 
     def name(self, day: str) -> str:
-        return f"{day}{self._machine}.jsonl"
-
-    def earlier(self) -> AuditFolder:
-        return AuditFolder(self._root, "")
-
-    def take_over_earlier(self) -> None:
-        """Name the files of earlier versions as ours, so that their chain goes on."""
-        with self._root.opened_folder(FOLDER) as folder:
-            for name in sorted(_names(folder)):
-                if (found := _EARLIER.fullmatch(name)) is not None:
-                    target = f"{found[1]}{self._machine}{found[2]}"
-                    move_to_free_name((folder, name), (folder, target))
-            os.fsync(folder)
+        return f"{day}.{self._machine}.jsonl"
 
     def opened(self, day: str) -> contextlib.AbstractContextManager[int]:
         return opened(self._root, FOLDER, self.name(day))
@@ -127,11 +114,7 @@ class AuditFolder:
         append(self._root, FOLDER, self.name(day), lines, durably=durably)
 
     def remove(self, day: str) -> None:
-        """Also what earlier versions moved out of it."""
         with self._root.opened_folder(FOLDER) as folder:
-            for name in _names(folder):
-                if name.startswith(f"{day}{self._machine}.torn-"):
-                    os.unlink(name, dir_fd=folder)
             os.unlink(self.name(day), dir_fd=folder)
 
 
@@ -169,7 +152,3 @@ class ChainHeadFile:
             os.pwrite(descriptor, text.ljust(_HEAD_BYTES - 1).encode() + b"\n", 0)
         finally:
             os.close(descriptor)
-
-
-def _names(folder: int) -> list[str]:
-    return os.listdir(folder)  # by descriptor, which pathlib cannot

@@ -140,11 +140,6 @@ class AuditLog:
     def _begin(self) -> ChainHead:
         """The end of the files, or what this machine recorded where that differs."""
         known, found = self.head.read(), AuditReader(self.folder).end()
-        if known is not None and found.seq < known.sure.seq:
-            earlier = AuditReader(self.folder.earlier()).end()
-            if known.sure.seq <= earlier.seq <= known.pending.seq:
-                self.folder.take_over_earlier()
-                found = earlier
         end = found
         if known is not None and not (
             found in (known.sure, known.pending) or known.sure.seq < found.seq < known.pending.seq

@@ -35,39 +35,45 @@ class _Run:
     prev: str
     last: ChainPosition
 
+    def goes_on_with(self, line: ChainLine) -> bool:
+        if (line.link.seq, line.prev) != (self.last.seq + 1, self.last.hash):
+            return False
+        self.last = line.link
+        return True
+
 
 def verify(folder: AuditFolder, head: ChainHeadFile) -> ChainVerification:
     """Compare each line with its hash and the line before, and the end of the files with the
     recorded one. Blocks on the disk, also while the daemon goes on writing. OSError.
     """
-    before, days, lines, removed, file = head.read(), folder.days(), 0, 0, ""
+    before, days, lines, removed = head.read(), folder.days(), 0, 0
     findings, notes, runs = list[str](), list[str](), list[_Run]()
-    for where, raw in (line for day in days for line in _lines(folder, day)):
-        lines += 1
-        if (line := read_line(raw)) is None:
-            if raw and (raw.startswith(_BEGIN) or _BEGIN.startswith(raw)):
-                notes.append(f"{where} was cut short, as by a kill")
-            else:
-                findings.append(f"{where} is not a line of the audit")
-            continue
-        if not line.is_sound:
-            findings.append(f"{where} (seq {line.link.seq}) was changed after it was written")
-        elif line.document.get("event_type") == "audit":
-            notes.append(f"{where}: {line.document.get('error')}")
-            removed = max(removed, _removed_by(line))
-        seq, known, file = line.link.seq, file, where.partition(":")[0]
-        if runs and (seq, line.prev) == (runs[-1].last.seq + 1, runs[-1].last.hash):
-            runs[-1].last = line.link
-            continue
-        if runs and file == known and seq <= runs[-1].last.seq:
-            findings.append(f"{where} (seq {seq}) is out of its order")
-        runs.append(_Run(where, seq, line.prev, line.link))
+    for day in days:
+        highest = 0
+        for where, raw in _lines(folder, day):
+            lines += 1
+            if (line := read_line(raw)) is None:
+                is_cut = raw and (raw.startswith(_BEGIN) or _BEGIN.startswith(raw))
+                says = "was cut short, as by a kill" if is_cut else "is not a line of the audit"
+                (notes if is_cut else findings).append(f"{where} {says}")
+                continue
+            seq = line.link.seq
+            if not line.is_sound:
+                findings.append(f"{where} (seq {seq}) was changed after it was written")
+            elif line.document.get("event_type") == "audit":
+                notes.append(f"{where}: {line.document.get('error')}")
+                removed = max(removed, _removed_by(line.document))
+            if seq <= highest:
+                findings.append(f"{where} (seq {seq}) is out of its order")
+            highest = seq
+            if not (runs and runs[-1].goes_on_with(line)):
+                runs.append(_Run(where, seq, line.prev, line.link))
     last = max((run.last for run in runs), default=START)
-    findings += [*_breaks(runs, removed), *_breaks_at_end(last, before, after := head.read())]
-    if before is None or after is None:
+    findings += [*_breaks(runs, removed), *_breaks_at_end(last, before, head.read())]
+    if before is None:
         notes.append("the state folder does not say where the chain ends, so a cut is not found")
-    if len(findings) > _MOST_FINDINGS:
-        findings[_MOST_FINDINGS:] = [f"and {len(findings) - _MOST_FINDINGS} more"]
+    more = len(findings) - _MOST_FINDINGS
+    findings[_MOST_FINDINGS:] = [f"and {more} more"] if more > 0 else []
     return ChainVerification(
         holds=not findings,
         lines=lines,
@@ -82,15 +88,11 @@ def verify(folder: AuditFolder, head: ChainHeadFile) -> ChainVerification:
 def _breaks(runs: list[_Run], removed: int) -> Iterator[str]:
     at = START
     for run in sorted(runs, key=lambda run: run.first):
-        where = f"{run.where} (seq {run.first})"
-        if at == START and 1 < run.first <= removed + 1:
-            pass  # older days are removed
-        elif run.first <= at.seq:
-            yield f"{where} is there a second time"
-        elif run.first > at.seq + 1:
-            yield f"{where}: {_missing(at.seq + 1, run.first - 1)} before it"
-        elif run.prev != at.hash:
-            yield f"{where} does not follow the line before it"
+        is_oldest = at == START and 1 < run.first <= removed + 1  # older days are removed
+        if run.first > at.seq + 1 and not is_oldest:
+            yield f"{run.where} (seq {run.first}): seq {at.seq + 1} to {run.first - 1} are missing"
+        elif run.first <= at.seq or (run.prev != at.hash and not is_oldest):
+            yield f"{run.where} (seq {run.first}) does not follow the line before it"
         at = max(at, run.last)
 
 
@@ -100,20 +102,16 @@ def _breaks_at_end(
     if before is None or after is None:
         return
     ends = (before.sure, after.sure, after.pending)
-    if last.seq < before.sure.seq:
-        missing = _missing(last.seq + 1, before.sure.seq)
-        yield f"the end: {missing}, which this machine knows were written"
-    elif last.seq > after.pending.seq:
-        added = f"seq {after.pending.seq + 1} to {last.seq}"
-        yield f"the end: {added} were not written by this machine's daemon"
-    elif any(last.seq == end.seq and last.hash != end.hash for end in ends):
-        yield f"the end: seq {last.seq} is not the line that this machine wrote"
+    is_changed = any(last.seq == end.seq and last.hash != end.hash for end in ends)
+    if is_changed or not before.sure.seq <= last.seq <= after.pending.seq:
+        end = before.sure if last.seq <= before.sure.seq else after.pending
+        yield f"the end: seq {last.seq} is last, and this machine wrote seq {end.seq} last"
 
 
-def _removed_by(line: ChainLine) -> int:
+def _removed_by(document: dict[str, object]) -> int:
     """The number of the last line of the days that the daemon removed."""
-    details = line.document.get("details")
-    if line.document.get("target_endpoint") != REMOVED or not isinstance(details, dict):
+    details = document.get("details")
+    if document.get("target_endpoint") != REMOVED or not isinstance(details, dict):
         return 0
     through = details.get("through")
     return through if isinstance(through, int) else 0
@@ -128,7 +126,3 @@ def _lines(folder: AuditFolder, day: str) -> Iterator[tuple[str, bytes]]:
                 yield f"{folder.name(day)}:{number}", raw.removesuffix(b"\n")
     except FileNotFoundError:
         return  # removed meanwhile; if not by the daemon, then its lines are missing
-
-
-def _missing(first: int, last: int) -> str:
-    return f"seq {first} is missing" if first == last else f"seq {first} to {last} are missing"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from parachuted.audit.chain import EVENT_TYPES
 from parachuted.audit.files import AUDIT_HEAD, AuditFolder, ChainHeadFile, machine_name
-from parachuted.audit.graph import document_of, draw, graph_of, source_name
+from parachuted.audit.graph import draw, graph_of, source_name
 from parachuted.audit.reader import AuditEntry, AuditFilter, AuditReader, moment_of
 from parachuted.audit.verify import verify
 from parachuted.cli.client import current_vault
@@ -85,7 +85,7 @@ def audit_graph(options: Namespace) -> Steps:
     """
     is_day, options.since = options.since is None, options.since or "24h"
     graph = graph_of(AuditReader(_audit_folder()).entries(_wanted(options)))
-    yield document_of(graph)
+    yield {"edges": list(map(asdict, graph))}
     say_each(draw(graph, "the last day" if is_day else f"since {options.since}"))
 
 

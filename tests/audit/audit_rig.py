@@ -16,6 +16,7 @@ from parachuted.audit.reader import AuditReader
 from parachuted.audit.verify import ChainVerification, verify
 from parachuted.vault import VaultRoot
 
+MACHINE = "laptop"
 NOON = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 
 
@@ -43,7 +44,7 @@ class AuditRig:
     logs: list[AuditLog] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.folder = AuditFolder(VaultRoot(self.vault), "")
+        self.folder = AuditFolder(VaultRoot(self.vault), MACHINE)
         self.head = ChainHeadFile(self.home / "audit.head")
         self.reader = AuditReader(self.folder)
 
@@ -72,7 +73,7 @@ class AuditRig:
         self.write(*events)
 
     def file(self, day: str = "2026-11-22") -> Path:
-        return self.vault / ".parachute" / "audit" / f"{day}.jsonl"
+        return self.vault / ".parachute" / "audit" / f"{day}.{MACHINE}.jsonl"
 
     def raw(self, day: str = "2026-11-22") -> list[bytes]:
         return self.file(day).read_bytes().splitlines(keepends=True)

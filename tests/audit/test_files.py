@@ -14,7 +14,6 @@ from parachuted.audit.files import (
     machine_name,
     make_machine_name,
 )
-from parachuted.audit.reader import AuditReader
 from parachuted.vault import VaultRoot
 from tests.audit.audit_rig import AuditRig, event
 
@@ -31,7 +30,7 @@ def test_a_day_is_a_file_for_its_owner_alone(rig):
 
 
 @pytest.mark.parametrize(
-    "place", [".parachute", ".parachute/audit", f".parachute/audit/{DAY}.jsonl"]
+    "place", [".parachute", ".parachute/audit", f".parachute/audit/{DAY}.laptop.jsonl"]
 )
 def test_no_link_is_followed(rig, tmp_path, place):
     outside = tmp_path / "outside"
@@ -67,7 +66,7 @@ def test_what_a_kill_cut_is_ended_and_other_files_are_no_days(rig):
     with rig.file().open("ab") as file:
         file.write(b"tor")
     rig.folder.append(DAY, b"two\n", durably=False)
-    for name in ("notes.md", "2026-11-2.jsonl", f"{DAY}.jsonl.bak", f"{DAY}.sync-conflict-1.jsonl"):
+    for name in ("notes.md", "2026-11-2.laptop.jsonl", f"{DAY}.jsonl", f"{DAY}.laptop.jsonl.bak"):
         rig.file().with_name(name).write_text("")
 
     assert rig.file().read_bytes() == b"one\ntor\ntwo\n"
@@ -105,47 +104,18 @@ def test_the_head_says_what_it_was_given_and_never_grows(tmp_path):
         assert head.read() is None
 
 
-def beside(rig: AuditRig) -> AuditRig:
-    """Another machine on the same vault."""
+def test_two_machines_have_a_file_each(rig):
+    rig.write(event("GET /here"))
     other = AuditRig(vault=rig.vault, home=rig.home / "other")
     other.home.mkdir()
     other.folder = AuditFolder(VaultRoot(rig.vault), "desktop-2")
-    return other
-
-
-def test_two_machines_have_a_file_each(rig):
-    rig.fill(days=2)
-    ends = rig.reader.end()
-    (rig.vault / ".parachute/audit/2026-11-21.torn-1").write_text("torn")
-    rig.folder = AuditFolder(VaultRoot(rig.vault), "laptop-1")
-    rig.write(event("GET /after"))
-
-    names = sorted(file.name for file in (rig.vault / ".parachute/audit").iterdir())
-    assert names == [
-        "2026-11-21.laptop-1.jsonl",
-        "2026-11-21.laptop-1.torn-1",
-        "2026-11-22.laptop-1.jsonl",
-    ]
-    assert rig.verdict().findings == []
-    assert AuditReader(rig.folder).end().seq == ends.seq + 1
-
-    other = beside(rig)
-    other.write(event("GET /there"))
-    assert other.verdict().findings == rig.verdict().findings == []
-    assert other.verdict().last_seq == 1
-
-
-def test_files_without_a_name_of_another_machine_are_left_alone(rig):
-    rig.fill(days=1)
-    other = beside(rig)
     other.write(event("GET /there"))
     other.write(event("GET /again"))
 
-    assert sorted(file.name for file in (rig.vault / ".parachute/audit").iterdir()) == [
-        "2026-11-22.desktop-2.jsonl",
-        "2026-11-22.jsonl",
-    ]
-    assert (rig.verdict().findings, other.verdict().findings) == ([], [])
+    names = sorted(file.name for file in (rig.vault / ".parachute/audit").iterdir())
+    assert names == ["2026-11-22.desktop-2.jsonl", "2026-11-22.laptop.jsonl"]
+    assert [one.verdict().findings for one in (rig, other)] == [[], []]
+    assert [one.verdict().last_seq for one in (rig, other)] == [1, 2]
 
 
 def test_a_machines_name_is_kept_though_the_host_is_renamed(home, monkeypatch):

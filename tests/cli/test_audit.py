@@ -73,8 +73,8 @@ def test_a_kill_is_no_harm_and_what_was_done_to_the_files_is_found(
     done = command_line("audit", "verify")
 
     assert done.returncode == 1
-    assert "seq 2 is missing before it" in done.stdout
-    assert f"WRONG    the end: seq {len(lines)} is missing" in done.stdout
+    assert "seq 2 to 2 are missing" in done.stdout
+    assert f"WRONG    the end: seq {len(lines) - 1} is last" in done.stdout
 
 
 def test_what_stands_in_the_files_moves_no_cursor(command_line: CommandLine):
@@ -93,7 +93,8 @@ def test_what_stands_in_the_files_moves_no_cursor(command_line: CommandLine):
         "prev": "0" * 64,
         "hash": "0" * 64,
     }
-    (folder / "2026-11-22.jsonl").write_text(json.dumps(event, separators=(",", ":")) + "\n")
+    (command_line.home / "machine-name").write_text("laptop")
+    (folder / "2026-11-22.laptop.jsonl").write_text(json.dumps(event, separators=(",", ":")) + "\n")
 
     for words in (["audit"], ["audit", "graph", "--since", "2026-01-01"]):
         printed = command_line.does(*words)
