@@ -184,8 +184,8 @@ MUTATIONS = (
     Mutation(
         name="audit: a line need not follow the one before it",
         file="parachuted/audit/verify.py",
-        old="    elif run.prev != at.hash:",
-        new="    elif False:",
+        old="run.prev != at.hash and not is_oldest",
+        new="False",
         tests="tests/audit/test_verify.py",
     ),
     Mutation(

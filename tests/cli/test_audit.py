@@ -78,9 +78,9 @@ def test_a_kill_is_no_harm_and_what_was_done_to_the_files_is_found(
 
 
 def test_what_stands_in_the_files_moves_no_cursor(command_line: CommandLine):
-    folder = command_line.vault / ".parachute/audit"
-    folder.mkdir(parents=True)
+    (folder := command_line.vault / ".parachute/audit").mkdir(parents=True)
     command_line.does("vault", "set", str(command_line.vault))
+    (command_line.home / "machine-name").write_text("laptop")
     event = {
         "seq": 1,
         "timestamp": "2026-11-22T12:00:00.000000Z",
@@ -93,7 +93,6 @@ def test_what_stands_in_the_files_moves_no_cursor(command_line: CommandLine):
         "prev": "0" * 64,
         "hash": "0" * 64,
     }
-    (command_line.home / "machine-name").write_text("laptop")
     (folder / "2026-11-22.laptop.jsonl").write_text(json.dumps(event, separators=(",", ":")) + "\n")
 
     for words in (["audit"], ["audit", "graph", "--since", "2026-01-01"]):
