@@ -58,7 +58,6 @@ _UNKNOWN_ADDER: Final = (
 _BAD_TOKEN: Final = "Discord does not take the bot's token"  # noqa: S105  none
 _TOKEN: Final = re.compile(r"[\w.-]{1,200}", re.ASCII)
 _LONGEST: Final = 2_000
-_RECONNECT_S: Final = 12.0
 _PAUSE_S: Final = 30.0  # where Discord does not say how long
 _LONGEST_WAIT_S: Final = 5.0  # in the library, for a limit; a longer one is the core's to wait for
 _BESIDE_MS: Final = 30_000  # messages of two channels may come in another order
@@ -87,8 +86,12 @@ class DiscordConnector(Connector):
     title: ClassVar[str] = "Discord"
     limits: ClassVar[Limits] = Limits(longest=_LONGEST, edit_s=1.0, largest_file=10 << 20)
 
-    def __init__(self, credentials: Mapping[str, str], cursor: Cursor) -> None:
+    def __init__(
+        self, credentials: Mapping[str, str], cursor: Cursor, reconnect_s: float = 12.0
+    ) -> None:
+        """`reconnect_s`: how long a connection may take to come or to come back."""
         self._token, self._cursor = credentials["token"].strip(), cursor
+        self._reconnect_s = reconnect_s
         self._url = credentials.get("base_url") or None
         self._http = HTTPSettings()
         self._app = hikari.RESTApp(
@@ -120,7 +123,7 @@ class DiscordConnector(Connector):
         session = asyncio.create_task(  # noqa: TID251  it is awaited below
             self._hold(events), name="Discord's gateway"
         )
-        wait_s: float | None = _RECONNECT_S
+        wait_s: float | None = self._reconnect_s
         try:
             while True:
                 try:
@@ -130,7 +133,7 @@ class DiscordConnector(Connector):
                     raise RetryLaterError("Discord cannot be reached") from error
                 if name == "ended":
                     raise payload
-                wait_s = _RECONNECT_S if name == "disconnected" else None
+                wait_s = self._reconnect_s if name == "disconnected" else None
                 async for incoming in self._happenings(name, payload):
                     yield incoming
         finally:

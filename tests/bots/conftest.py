@@ -24,6 +24,7 @@ from tests.module_files import install_official
 from tests.stories.daemon_rig import DaemonRig, running_daemon
 
 PATIENCE_S = 120.0
+PLATFORMS = ("matrix", "telegram", "discord")
 Answering = Callable[[Job], AsyncIterator[Step]]
 
 
@@ -222,14 +223,17 @@ def synapse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(scope="session")
-def slow_synapse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """One that takes a message of an account every three seconds."""
-    with running_synapse(tmp_path_factory.mktemp("synapse"), per_second=0.34, burst=5) as url:
-        yield url
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A story runs on each platform; one of what all share, on one of them but in `make torture`."""
+    marks = list(metafunc.definition.iter_markers("parametrize"))
+    if "platform" in metafunc.fixturenames and not any("platform" in one.args[0] for one in marks):
+        is_shared = metafunc.definition.get_closest_marker("shared") is not None
+        is_torture = metafunc.config.getoption("--torture")
+        platforms = ["telegram"] if is_shared and not is_torture else PLATFORMS
+        metafunc.parametrize("platform", platforms, indirect=True)
 
 
-@pytest.fixture(params=["matrix", "telegram", "discord"])
+@pytest.fixture
 async def platform(request: pytest.FixtureRequest) -> AsyncIterator[PlatformRig]:
     rig: PlatformRig
     if request.param == "telegram":
@@ -237,8 +241,7 @@ async def platform(request: pytest.FixtureRequest) -> AsyncIterator[PlatformRig]
     elif request.param == "discord":
         rig = await DiscordRig().open()
     else:
-        server = "slow_synapse" if request.param == "slow matrix" else "synapse"
-        rig = await MatrixRig(request.getfixturevalue(server)).open()
+        rig = await MatrixRig(request.getfixturevalue("synapse")).open()
     try:
         yield rig
     finally:

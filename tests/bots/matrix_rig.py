@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import itertools
 import json
 from contextlib import AbstractAsyncContextManager
@@ -12,6 +13,7 @@ import aiohttp
 
 from tests.bots.gate import Gate
 from tests.bots.rigs import Shown
+from tests.bots.synapse import REGISTRATION_SECRET
 
 _NUMBERS = itertools.count(1)
 
@@ -144,6 +146,27 @@ class MatrixRig:
 
     async def revoke(self) -> None:
         await self.ask(self.bot_id, "POST", "logout", {})
+
+    async def limit_messages(self, per_second: int) -> None:
+        """Let the server take so many messages of the bot, and ask for a pause before more."""
+        url = f"{self.url}/_synapse/admin/v1"
+        async with self._session.get(f"{url}/register") as answer:
+            nonce = str((await answer.json())["nonce"])
+        name = f"admin{next(_NUMBERS)}"
+        signed = f"{nonce}\0{name}\0secret\0admin".encode()
+        body: dict[str, Any] = {
+            "nonce": nonce,
+            "username": name,
+            "password": "secret",
+            "admin": True,
+            "mac": hmac.digest(REGISTRATION_SECRET.encode(), signed, "sha1").hex(),
+        }
+        async with self._session.post(f"{url}/register", json=body) as answer:
+            headers = {"Authorization": f"Bearer {(await answer.json())['access_token']}"}
+        limit = {"messages_per_second": per_second, "burst_count": 1}
+        path = f"{url}/users/{quote(self.bot_id)}/override_ratelimit"
+        async with self._session.post(path, json=limit, headers=headers) as answer:
+            assert answer.status == 200, await answer.text()
 
     async def close(self) -> None:
         await self._gate.close()

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _PATIENCE_S = 120.0
+REGISTRATION_SECRET = "shared"
 _LIMITS = (
     "rc_registration",
     "rc_admin_redaction",
@@ -30,7 +31,7 @@ log_config: "{folder}/log.yaml"
 media_store_path: "{folder}/media"
 signing_key_path: "{folder}/signing.key"
 pid_file: "{folder}/pid"
-registration_shared_secret: "shared"
+registration_shared_secret: "{secret}"
 macaroon_secret_key: "macaroon"
 form_secret: "form"
 report_stats: false
@@ -39,8 +40,8 @@ enable_registration_without_verification: true
 trusted_key_servers: []
 presence: {{enabled: false}}
 federation_domain_whitelist: []
-rc_message: {{per_second: {per_second}, burst_count: {burst}}}
-rc_joins: {{local: &all {{per_second: 9999, burst_count: 9999}}}}
+rc_message: &all {{per_second: 9999, burst_count: 9999}}
+rc_joins: {{local: *all}}
 rc_login: {{address: *all, account: *all}}
 rc_invites: {{per_room: *all, per_user: *all}}
 """
@@ -52,15 +53,12 @@ root: {{level: WARNING, handlers: [file]}}
 
 
 @contextmanager
-def running_synapse(folder: Path, per_second: float = 9999, burst: int = 9999) -> Iterator[str]:
-    """Its address, while the block lasts. So many messages a second of one account are taken."""
+def running_synapse(folder: Path) -> Iterator[str]:
+    """Its address, while the block lasts."""
     port = _free_port()
     limits = "".join(f"{limit}: {{per_second: 9999, burst_count: 9999}}\n" for limit in _LIMITS)
     config = folder / "synapse.yaml"
-    config.write_text(
-        _CONFIG.format(folder=folder, port=port, per_second=per_second, burst=burst) + limits,
-        "utf-8",
-    )
+    config.write_text(_CONFIG.format(folder=folder, port=port, secret=REGISTRATION_SECRET) + limits, "utf-8")
     (folder / "log.yaml").write_text(_LOG.format(folder=folder), "utf-8")
     start = [sys.executable, "-m", "synapse.app.homeserver", "--config-path", str(config)]
     if not (folder / "signing.key").exists():

@@ -295,7 +295,7 @@ async def test_doctor_says_that_an_intent_was_turned_off(bots: Bots, platform: D
 
 
 async def test_a_bot_that_finds_no_gateway_says_so_and_leaves_nothing_running(rig: DiscordRig):
-    bot = DiscordConnector(rig.settings(), KeptCursor())
+    bot = DiscordConnector(rig.settings(), KeptCursor(), reconnect_s=0.5)
     await bot.connect()
     rig.api.gateway = "ws://127.0.0.1:1/"
     with pytest.raises(RetryLaterError):

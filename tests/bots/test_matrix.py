@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import closing, suppress
@@ -108,20 +109,19 @@ async def test_an_encrypted_message_says_why_it_cannot_be_read(rig: MatrixRig):
         assert "without encryption" in bot.found[-1].problem
 
 
-@pytest.mark.parametrize("platform", ["slow matrix"], indirect=True)
-async def test_a_long_answer_is_whole_where_the_server_asks_for_pauses(bots: Bots):
-    lines = [f"Row {number} of the south bed." for number in range(2_000)]
-
-    async def at_length(_job: Job) -> AsyncIterator[Step]:
-        yield TextDelta(text="\n".join(lines))
-
-    person, chat = await bots.paired()
-    bots.model.script = at_length
-    await bots.platform.say(person, chat, "Where?")
-    shown = await bots.answer(chat, lines[-1])
-    assert len(shown) > 9  # a second apart, which is more than the server takes
-    assert "\n".join(one.text for one in shown[1:]).split("\n") == lines
-    assert await bots.is_well()
+async def test_a_server_that_asks_for_a_pause_says_for_how_long(rig: MatrixRig):
+    person = await rig.person("Ana")
+    chat = await rig.dm(person)
+    async with listening(rig) as bot:
+        await rig.say(person, chat, "Where?")
+        await bot.message("Where?")
+        await rig.limit_messages(per_second=1)
+        sending = [bot.connector.send(chat, f"Row {n}.", key=f"k{n}") for n in range(5)]
+        results = await asyncio.gather(*sending, return_exceptions=True)
+    waits = [one.after_s for one in results if isinstance(one, RetryLaterError)]
+    assert waits
+    assert all(0 < wait_s < 10 for wait_s in waits)
+    assert len([one for one in results if isinstance(one, str)]) + len(waits) == len(results)
 
 
 MESSAGE = {

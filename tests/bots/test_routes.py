@@ -8,6 +8,7 @@ from tests.api.calls import call, key_of
 from tests.bots.conftest import Bots, Starting
 
 
+@pytest.mark.shared
 async def test_the_rows_of_the_app(bots: Bots):
     name = bots.platform.platform
     status = (await bots.api("GET", "bots/status"))["connectors"]
@@ -101,6 +102,7 @@ async def test_settings_that_make_no_sense_change_nothing_and_it_starts_again(
         await bots.exchange(person, chat, "Beans")
 
 
+@pytest.mark.shared
 async def test_a_conversation_is_linked_to_a_chat_on_the_page_and_let_go(bots: Bots):
     person, chat = await bots.paired()
     platform, other = bots.platform.platform, await bots.platform.person("Bo")

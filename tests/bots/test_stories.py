@@ -50,6 +50,7 @@ async def test_a_message_becomes_a_session_which_the_page_and_the_chat_both_show
     assert any("From the page" in one.text and one != shown[-1] for one in shown)
 
 
+@pytest.mark.shared
 async def test_a_stranger_gets_a_code_and_nothing_else_until_they_are_let_in(bots: Bots):
     platform = bots.platform
     eve = await platform.person("Ana")  # a name says nothing
@@ -266,6 +267,7 @@ async def test_a_group_is_heard_where_paired_people_address_the_bot_or_quote(bot
     assert bots.is_strangers(session["path"]), "since it quotes one"
 
 
+@pytest.mark.shared
 async def test_a_group_is_known_while_who_added_the_bot_is_paired(bots: Bots):
     platform, name = bots.platform, bots.platform.platform
     ana, _ = await bots.paired("Ana")
@@ -303,6 +305,7 @@ def configure_daily(home: Path, config: object) -> None:
     record.write_text(yaml.safe_dump(modules))
 
 
+@pytest.mark.shared
 async def test_with_daily_a_chat_writes_entries_and_a_voice_note_is_its_words(
     starting: Starting, vault: Path, home: Path, tmp_path: Path, spoken_words: Path
 ):
@@ -360,6 +363,7 @@ async def test_a_file_goes_to_the_agent_and_an_answer_shows_those_it_may(bots: B
     assert [one.file for one in shown if one.file] == [b"Charts/chart.png"]
 
 
+@pytest.mark.shared
 async def test_without_a_model_the_bot_answers_from_the_notes(starting: Starting, vault: Path):
     (vault / "Garden.md").write_text("# Garden\n\nThe beans are on the south bed.\n")
     async with starting(OfflineBackend()) as bots:
@@ -373,6 +377,7 @@ async def test_without_a_model_the_bot_answers_from_the_notes(starting: Starting
         assert "south" not in shown[-1].text
 
 
+@pytest.mark.shared
 async def test_the_token_is_in_no_answer_note_log_or_backup_without_secrets(
     starting: Starting, platform: PlatformRig, home: Path, vault: Path, tmp_path: Path, caplog
 ):

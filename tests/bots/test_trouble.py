@@ -46,6 +46,7 @@ def put_back(home: Path, memory: bytes) -> None:
     path.write_bytes(memory)
 
 
+@pytest.mark.shared
 async def test_a_daemon_that_is_killed_answers_each_message_once(
     starting: Starting, platform: PlatformRig, vault: Path, home: Path, *, torture: bool
 ):
@@ -90,6 +91,7 @@ async def test_a_daemon_that_is_killed_answers_each_message_once(
                 assert (len(shown), partial) == (len(texts), [])
 
 
+@pytest.mark.shared
 @pytest.mark.parametrize("moment", ["asked", "begun"])
 async def test_an_answer_that_was_given_and_not_noted_is_not_given_again(
     starting: Starting, platform: PlatformRig, home: Path, moment: str
@@ -272,6 +274,7 @@ async def test_a_group_that_becomes_a_supergroup_goes_on_with_its_conversation(
     ]
 
 
+@pytest.mark.shared
 async def test_settings_that_change_during_an_answer_lose_and_double_nothing(
     bots: Bots, platform: PlatformRig
 ):
@@ -309,6 +312,7 @@ async def test_a_token_that_is_taken_back_is_one_line_of_doctor_and_no_loop(
     assert (tried["success"], "token" in tried["error"]) == (False, True)
 
 
+@pytest.mark.shared
 async def test_many_chats_at_once_each_get_their_own_answers_in_order(
     bots: Bots, platform: PlatformRig, *, torture: bool
 ):
