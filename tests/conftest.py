@@ -170,8 +170,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=place_of)
     for item in items:
         is_torture = config.getoption("--torture")
-        is_property = is_hypothesis_test(getattr(item, "obj", None))
-        if "torture" in getattr(item, "fixturenames", ()) or (is_torture and is_property):
+        is_more = is_hypothesis_test(getattr(item, "obj", None)) or item.get_closest_marker("shared")
+        if "torture" in getattr(item, "fixturenames", ()) or (is_torture and is_more):
             item.add_marker("torture")
             if is_torture:
                 item.add_marker(pytest.mark.timeout(HOURS), append=False)
