@@ -170,7 +170,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=place_of)
     for item in items:
         is_torture = config.getoption("--torture")
-        is_more = is_hypothesis_test(getattr(item, "obj", None)) or item.get_closest_marker("shared")
+        is_more = is_hypothesis_test(getattr(item, "obj", None)) or item.get_closest_marker(
+            "shared"
+        )
         if "torture" in getattr(item, "fixturenames", ()) or (is_torture and is_more):
             item.add_marker("torture")
             if is_torture:

@@ -20,6 +20,7 @@ from parachuted.history.run_account import save, with_writes
 from parachuted.vault import (
     Author,
     LinkRewrites,
+    RewriteLinks,
     Store,
     VaultPath,
     Write,
@@ -115,7 +116,9 @@ def follow_links(
         note = parse_note(store.read(path, keep=True).data)
         data, left = rewrites.rewritten(note, was)
         with suppress(ConflictError):
-            return store.replace(path, data, author, base=digest_of(note.data)), left
+            return store.edit(
+                path, RewriteLinks(data=data), author, base=digest_of(note.data)
+            ), left
     raise ParachuteError("it is being changed")
 
 

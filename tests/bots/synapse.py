@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _PATIENCE_S = 120.0
-REGISTRATION_SECRET = "shared"
+REGISTRATION_SECRET = "shared"  # noqa: S105  of a server that this file starts
 _LIMITS = (
     "rc_registration",
     "rc_admin_redaction",
@@ -58,7 +58,9 @@ def running_synapse(folder: Path) -> Iterator[str]:
     port = _free_port()
     limits = "".join(f"{limit}: {{per_second: 9999, burst_count: 9999}}\n" for limit in _LIMITS)
     config = folder / "synapse.yaml"
-    config.write_text(_CONFIG.format(folder=folder, port=port, secret=REGISTRATION_SECRET) + limits, "utf-8")
+    config.write_text(
+        _CONFIG.format(folder=folder, port=port, secret=REGISTRATION_SECRET) + limits, "utf-8"
+    )
     (folder / "log.yaml").write_text(_LOG.format(folder=folder), "utf-8")
     start = [sys.executable, "-m", "synapse.app.homeserver", "--config-path", str(config)]
     if not (folder / "signing.key").exists():

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from modules.bots.connector import ConnectorError, CredentialsError, Incoming, RetryLaterError
 from modules.bots.matrix import MatrixConnector
 from modules.bots.store import Store
-from parachuted.agents.job import Job, Step, TextDelta
 from tests.bots.conftest import Bots, eventually, on_page
 from tests.bots.listening import KeptCursor, Listening
 from tests.bots.matrix_rig import MatrixRig

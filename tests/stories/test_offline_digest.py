@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from urllib.parse import quote
 
+from tests.api.calls import call
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 ACME = (
@@ -60,6 +62,30 @@ async def test_history_tells_values_boxes_and_decisions_in_the_vaults_links(
     assert "Sells anvils" in generated
     assert "loan" not in generated
     assert below.partition("-->")[2].strip() == "- ask them for a loan"
+
+
+async def test_links_that_a_move_rewrites_are_no_words_of_a_persons(live: Live, vault: Path):
+    save(vault / "Sales.md", note("Sales", watch=["People/**/*.md"]))
+    save(vault / "People/Acme.md", ACME)
+    moves = {"People/Acme.md": "People/Paid/Acme.md", "People/Paid/Acme.md": "People/Acme Ltd.md"}
+    async with live() as daemon_rig:
+        await saved(daemon_rig, "People/Acme.md", ACME.replace("lead", "customer"))
+        text = (vault / "Sales.md").read_text("utf-8")
+        save(
+            vault / "Sales.md",
+            text.replace("- [[People/Acme|", "- ask for a loan\n- [[People/Acme|"),
+        )
+        for source, target in moves.items():
+            runs = len(daemon_rig.reported("run.finished"))
+            path, body = f"/api/notes/{quote(source)}/move", {"to": target}
+            status, moved = await call(daemon_rig, "POST", path, json=body)
+            assert (status, len(moved["rewritten"])) == (200, 1)
+            await daemon_rig.until(lambda n=runs: len(daemon_rig.reported("run.finished")) > n)
+            await daemon_rig.settled()
+
+    generated, _mark, below = section(vault).partition("<!-- end of what parachuted generated")
+    assert "[[People/Acme Ltd|Acme Ltd]]" in generated
+    assert below.partition("-->")[2].strip() == "- ask for a loan"
 
 
 async def test_a_note_that_moves_out_of_the_pattern_is_not_reported_deleted(
