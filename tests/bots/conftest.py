@@ -224,7 +224,7 @@ def synapse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A story runs on each platform; one of what all share, on one, and in `make torture` on each."""
+    """A story runs on each platform; one of what all share on one, in `make torture` on each."""
     marks = list(metafunc.definition.iter_markers("parametrize"))
     if "platform" in metafunc.fixturenames and not any("platform" in one.args[0] for one in marks):
         is_shared = metafunc.definition.get_closest_marker("shared") is not None
