@@ -33,7 +33,6 @@ _MODULES = {
     "curator": "Agents, runs and what they wrote",
     "system": "The daemon, keys, hooks, modules and the audit",
 }
-_OF_ANY_CALL = {"400", "401", "403", "404", "413", "415", "429", "500", "503", "507"}
 
 
 def references(openapi: Mapping[str, Any]) -> dict[str, str]:
@@ -205,11 +204,8 @@ def _http_api(openapi: Mapping[str, Any]) -> Iterator[str]:
         name.removeprefix("Error"): error["description"]
         for name, error in openapi["components"]["responses"].items()
     }
-    rows = (
-        [status, _text(says), "any call" if status in _OF_ANY_CALL else "where listed"]
-        for status, says in sorted(errors.items())
-    )
-    yield _table(["status", "meaning", "answered by"], rows) + "\n"
+    rows = ([status, _text(says)] for status, says in sorted(errors.items()))
+    yield _table(["status", "meaning"], rows) + "\n"
     for module, title in _MODULES.items():
         yield f"## {title}\n"
         for path, calls in openapi["paths"].items():
@@ -272,8 +268,6 @@ def _answers(call: Mapping[str, Any]) -> Iterator[str]:
             kinds = answer.get("content", {})
             names = [_body(kind, content.get("schema", {})) for kind, content in kinds.items()]
             yield f"{status}{' with ' * bool(names)}{' or '.join(names)}"
-        elif status not in _OF_ANY_CALL:
-            yield status
 
 
 def _body(kind: str, schema: Mapping[str, Any]) -> str:

@@ -92,9 +92,7 @@ class HttpRoutes:
         streams = api.EventStreams(
             watched.bus, watched.settings.vault, self._control.started, authenticator.holds
         )
-        dispatcher = api.ModuleDispatcher(
-            self._modules.manager, authenticator.holds, authenticator.refusal, watched.clock
-        )
+        dispatcher = api.ModuleDispatcher(self._modules.manager, authenticator.holds, watched.clock)
         authenticator.subscribe(streams.recheck)
         authenticator.subscribe(dispatcher.recheck)
         groups = (

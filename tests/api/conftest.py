@@ -1,23 +1,15 @@
-"""Whatever a test of the API calls, the status of the answer is one that the description names."""
+"""What tests of the API share: a daemon for each file."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiohttp
 import pytest
 import pytest_asyncio
-from aiohttp import web
 
-from parachuted.api.http import middleware
-from parachuted.api.http.authenticator import FailedAttempts
-from parachuted.api.http.middleware import GONE
-from parachuted.api.http.openapi import errors_of
-from parachuted.api.http.route import ApiCall, Route
-from parachuted.audit.chain import AuditEvent
-from parachuted.vault import Requester
 from tests.api.calls import call
 from tests.stories.daemon_rig import DaemonRig, Live, note, save, shared_daemon
 
@@ -54,7 +46,6 @@ async def emptied(daemon_rig: DaemonRig) -> None:
     for name in ("keys.yaml", "config.yaml"):
         (home / name).unlink(missing_ok=True)
     daemon.authenticator.mode = "remote"
-    daemon.authenticator._failures = FailedAttempts()
     daemon.authenticator.look()
     for module in daemon.modules.manager.status():
         await call(daemon_rig, "DELETE", f"/api/modules/{module.name}?data=true")
@@ -113,30 +104,3 @@ def pair(vault: Path) -> Path:
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
     save(vault / "Projects/garden/AGENTS.md", note("Garden", focus="- dig"))
     return vault
-
-
-@pytest.fixture(autouse=True)
-def _described(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Hears of every answer where the audit does. What modules answer is theirs to say."""
-    event_of, undescribed = middleware.event_of, set[str]()
-
-    def checked(
-        request: web.Request,
-        route: Route | None,
-        caller: Requester,
-        call: ApiCall | None,
-        *,
-        status: int,
-        **more: object,
-    ) -> AuditEvent:
-        if (
-            call is not None
-            and call.route.recorded_as == "api_call"
-            and status not in {*call.route.answers, *errors_of(call.route), GONE}
-        ):
-            undescribed.add(f"{call.route.method} {call.route.path} answered {status}")
-        return event_of(request, route, caller, call, status=status, **more)
-
-    monkeypatch.setattr(middleware, "event_of", checked)
-    yield
-    assert not undescribed

@@ -141,7 +141,6 @@ _DETAILS = {
     413: "Files of any kind, of up to 4 GB, are taken by PUT /api/files/{path}",
     416: "The header `Content-Range` says how many bytes there are",
     422: "`/api/docs`, in a browser, shows what the call takes; nothing was written",
-    429: "The header `Retry-After` says in how many seconds to come back",
     501: "`parachute modules list` shows which modules there are",
     502: "`parachute doctor` shows what is wrong with modules and with the model",
     503: "Come back later; `parachute doctor` shows what is wrong",

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import hmac
-import math
 import re
-import time
-from collections import OrderedDict
 from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
-from ipaddress import IPv6Address, IPv6Network
+from ipaddress import IPv6Address
 from typing import Literal, TypeAlias
 
 from aiohttp import web
@@ -29,7 +26,6 @@ _PASSED_ON = re.compile(
     re.IGNORECASE,
 )
 _SPACE = " \t"  # what HTTP takes for it, and no more
-_MOST_PEERS = 2_000
 _VALID = "Valid API key required"  # as older apps know it
 
 
@@ -42,13 +38,10 @@ class KeyAuthenticator:
         """`token` is what the command on this machine sends, new in each life of the daemon."""
         self.ring, self.mode = ring, mode
         self._token, self._clock = token.encode(), clock
-        self._failures = FailedAttempts()
         self._listeners: list[Callable[[], None]] = []
 
     def identify(self, request: web.Request) -> Identity:
-        """Who asks; NOBODY without a key. Raises HTTPUnauthorized, HTTPTooManyRequests,
-        HTTPBadRequest.
-        """
+        """Who asks; NOBODY without a key. Raises HTTPUnauthorized, HTTPBadRequest."""
         sent = _sent_key(request)
         if sent is None:
             return self._keyless(is_local=is_from_here(request))
@@ -56,10 +49,9 @@ class KeyAuthenticator:
             return _COMMAND
         key = self.ring.find(sent)
         if key is None:
-            raise self.refusal(request, _VALID)
+            raise unauthorized()
         if key.is_over(self._clock()):
-            expired = "this key has expired; `parachute keys create` makes another"
-            raise self.refusal(request, expired)
+            raise unauthorized("this key has expired; `parachute keys create` makes another")
         return self.ring.use(key)
 
     def holds(self, identity: Identity) -> bool:
@@ -84,40 +76,9 @@ class KeyAuthenticator:
             return _ANYONE
         return _LOOPBACK if is_local and self.mode == "remote" else NOBODY
 
-    def refusal(self, request: web.Request, why: str) -> web.HTTPException:
-        """The answer to a wrong key or secret, which is counted."""
-        wait = self._failures.count(_peer(request), time.monotonic())
-        if wait > 0:
-            return web.HTTPTooManyRequests(
-                text="too many wrong keys came from there",
-                headers={"Retry-After": str(math.ceil(wait))},
-            )
-        return unauthorized(why)
-
 
 def unauthorized(why: str = _VALID) -> web.HTTPUnauthorized:
     return web.HTTPUnauthorized(text=why, headers={"WWW-Authenticate": "Bearer"})
-
-
-class FailedAttempts:
-    """Wrong keys by peer: `most` at once, then one each `every_s`. A right key is always let in."""
-
-    def __init__(self, most: int = 10, every_s: float = 6.0) -> None:
-        self._most, self._every_s = most, every_s
-        self._debts: OrderedDict[str, tuple[float, float]] = OrderedDict()
-
-    def count(self, peer: str, now: float) -> float:
-        """Count one; the seconds until the next may come, 0 while there is room for this one."""
-        debt, at = self._debts.pop(peer, (0.0, now))
-        debt = max(0.0, debt - (now - at) / self._every_s)
-        is_over = debt + 1 > self._most
-        self._debts[peer] = (debt if is_over else debt + 1, now)
-        if len(self._debts) > _MOST_PEERS:
-            self._debts.popitem(last=False)
-        return (debt + 1 - self._most) * self._every_s if is_over else 0.0
-
-    def __len__(self) -> int:
-        return len(self._debts)
 
 
 def is_from_here(request: web.BaseRequest) -> bool:
@@ -152,11 +113,3 @@ def _sent_key(request: web.BaseRequest) -> str | None:
     if len(found) > 1:
         raise web.HTTPBadRequest(text="two different keys were given")
     return found.pop() if found else None
-
-
-def _peer(request: web.BaseRequest) -> str:
-    """An address, or the network that one household has of IPv6."""
-    address = address_of(request.remote or "")
-    if isinstance(address, IPv6Address):
-        return str(IPv6Network((int(address), 64), strict=False))
-    return "" if address is None else str(address)

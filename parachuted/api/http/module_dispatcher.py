@@ -18,6 +18,7 @@ from aiohttp.web_urldispatcher import MatchInfoError
 from parachuted.access.caller import Caller, WorkRequest
 from parachuted.access.grant import CallerGrant
 from parachuted.api.http.answers import error_body, json_answer
+from parachuted.api.http.authenticator import unauthorized
 from parachuted.api.http.file_answers import bytes_answer
 from parachuted.api.http.module_content import ModulePages, ModuleStream, RequestBody
 from parachuted.api.http.route import ApiCall, Route, handler_of, json_object, query_values
@@ -57,12 +58,10 @@ class ModuleDispatcher:
         self,
         modules: ModuleManager,
         holds: Callable[[Identity], bool],
-        refusal: Callable[[web.Request, str], web.HTTPException],
         clock: Callable[[], datetime],
     ) -> None:
-        """`holds`: whether a caller may go on; `refusal` answers a wrong secret."""
+        """`holds`: whether a caller may go on."""
         self._modules, self._holds, self._clock = modules, holds, clock
-        self._refusal = refusal
         self._pages = ModulePages(modules)
         self._streams: set[ModuleStream] = set()
 
@@ -198,9 +197,7 @@ class ModuleDispatcher:
     async def _check_secret(
         self, host: ModuleHost, spec: RouteSpec, request: web.Request, caller: Caller
     ) -> None:
-        """Raises HTTPForbidden for an untrusted module, and what a wrong key gets for a wrong
-        secret.
-        """
+        """Raises HTTPForbidden for an untrusted module, HTTPUnauthorized for a wrong secret."""
         approved = self._modules.approved(host.declared.name)
         if approved is None or approved.trust == "untrusted":
             raise web.HTTPForbidden(text="an untrusted module lets no one in without a key")
@@ -209,7 +206,7 @@ class ModuleDispatcher:
         expected = str(secret or "").encode()
         is_right = hmac.compare_digest(sent.encode("utf-8", "surrogateescape"), expected)
         if not (expected and is_right):
-            raise self._refusal(request, f"a secret is needed in {spec.secret_header}")
+            raise unauthorized(f"a secret is needed in {spec.secret_header}")
 
     async def _call_named(
         self, kind: str, module: str, name: str, call: ApiCall

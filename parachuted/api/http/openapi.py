@@ -40,15 +40,12 @@ _SAYS = {
     415: "The body is compressed, or of a type that the call does not take.",
     416: "The range lies outside the file; `Content-Range` says how many bytes it has.",
     422: "The change cannot be made as requested.",
-    429: "Too many requests; `Retry-After` says when to come back.",
     500: "Something unexpected; the log has it under `request_id`.",
     502: "What the call needed failed: a module, an agent, or the model.",
     503: "The daemon is ending or has too much to do; come back later.",
     507: "The disk refused; nothing was changed.",
 }
-_OF_A_CHANGE = {409, 422}
-_ALWAYS = _SAYS.keys() - _OF_A_CHANGE - {404, 416, 502}
-_OF_MODULES = sorted(_SAYS.keys() - {416})
+_ERRORS = {str(status): {"$ref": f"#/components/responses/Error{status}"} for status in _SAYS}
 _TEXT: JsonObject = {"type": "string"}
 _INFO: JsonObject = {
     "title": "parachuted",
@@ -226,7 +223,6 @@ def _operation(route: Route, path: str, schemas: Mapping[_Key, JsonObject]) -> J
         says = "The SHA-256 of the content, in quotes."
         for answer in answers.values():
             answer["headers"] = {"ETag": {"schema": _TEXT, "description": says}}
-    errors = _errors(status for status in errors_of(route) if status not in route.answers)
     return _call(
         route.method,
         path,
@@ -234,7 +230,7 @@ def _operation(route: Route, path: str, schemas: Mapping[_Key, JsonObject]) -> J
         route.summary,
         list(_parameters(route)),
         {"required": is_needed, "content": content} if content else None,
-        {**answers, **errors},
+        {**_ERRORS, **answers},
     )
 
 
@@ -300,17 +296,6 @@ def _without_null(schema: JsonObject) -> JsonObject:
     }
     left = [form for form in said.pop("anyOf", []) if form.get("type") != "null"]
     return {**said, **left[0]} if len(left) == 1 else {**said, **({"anyOf": left} if left else {})}
-
-
-def _errors(statuses: Iterable[int]) -> JsonObject:
-    return {str(status): {"$ref": f"#/components/responses/Error{status}"} for status in statuses}
-
-
-def errors_of(route: Route) -> list[int]:
-    errors = {*_ALWAYS, *route.errors}
-    if route.query is not NoParameters or route.body is not NoParameters or "{" in route.path:
-        errors.add(404)
-    return sorted(errors if route.method == "GET" else errors | _OF_A_CHANGE)
 
 
 def _schema_of(media: MediaBody) -> JsonObject:
@@ -426,7 +411,7 @@ def _module_tool(
 
 def _module_responses(answer: JsonObject) -> JsonObject:
     other = _json("A module may answer by other statuses too.", {})
-    return {**_errors(_OF_MODULES), "default": other, "200": answer}
+    return {**_ERRORS, "default": other, "200": answer}
 
 
 def _hoisted(

@@ -298,8 +298,8 @@ class Route:
     """A declaration; `path` is aiohttp's pattern.
 
     `capability` None: open to anyone. `answers`: by status, a type, `MediaBody` or `Wrapped`.
-    `names` and `headers` say what each means; `uploads`: a body that is taken as it is; `errors`:
-    statuses that few routes answer. `for_path_keys`: a key with paths may make the call, and the
+    `names` and `headers` say what each means; `uploads`: a body that is taken as it is.
+    `for_path_keys`: a key with paths may make the call, and the
     handler keeps within `ApiCall.files`.
     """
 
@@ -315,7 +315,6 @@ class Route:
     names: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     uploads: MediaBody | None = None
-    errors: tuple[int, ...] = ()
     largest_body: int = SMALL_BODY
     has_head: bool = True
     for_path_keys: bool = False

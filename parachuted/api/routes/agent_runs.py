@@ -104,14 +104,13 @@ class AgentRunRoutes:
         "/api/agents/{name:.+}/run",
         _MODULE,
         "admin",
-        errors=(502,),
         names={"name": "an agent, as module/agent"},
     )
     async def run(self, call: ApiCall, name: str, body: RunAgentRequest) -> FinishedAgentRun:
         """Run an agent on a prompt."""
         return await self._answer(call, name, body, "cli" if body.entry == "cli" else "http")
 
-    @post("/api/maintenance", _MODULE, "admin", errors=(502,))
+    @post("/api/maintenance", _MODULE, "admin")
     async def maintenance(self, call: ApiCall, body: RunAgentRequest) -> FinishedAgentRun:
         """Run the maintenance agent."""
         return await self._answer(call, NAME, body, "maintenance")

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-import re
 from dataclasses import dataclass
 
 from aiohttp import ClientError, web
@@ -38,8 +35,6 @@ from parachuted.vault import (
 _LARGEST = 4 << 30
 _FRONTMATTER = 1 << 20
 _PIECE = 1 << 18
-_HEX = re.compile(r"[0-9a-fA-F]{64}")
-_CONTENT_DIGEST = re.compile(r"(?:^|,)\s*sha-256=:([A-Za-z0-9+/=]+):\s*(?:,|$)")
 _CONTENT = (
     MediaBody(
         type=ANY_TYPE,
@@ -54,11 +49,6 @@ _CONTENT = (
 _RANGE = {
     "Range": "Which bytes, such as `bytes=0-1023`.",
     "If-Range": "The ETag that the range is of; else the whole file comes.",
-}
-_CHECKED = {
-    "X-Content-SHA256": "The SHA-256 of the body in hex; 422, with nothing written, when it is "
-    "another.",
-    "Content-Digest": "The same as `sha-256=:BASE64:`.",
 }
 
 
@@ -84,7 +74,6 @@ class FileStreamRoutes:
         "read",
         for_path_keys=True,
         answers={200: _CONTENT, 206: _CONTENT, 304: None},
-        errors=(416,),
         names={"path": "The file, relative to the vault."},
         headers={"If-None-Match": KNOWN, **_RANGE},
     )
@@ -102,25 +91,19 @@ class FileStreamRoutes:
         largest_body=_LARGEST,
         answers={200: UploadedFile, 201: UploadedFile},
         names={"path": "The file, relative to the vault."},
-        headers={**CREATING, **_CHECKED},
+        headers=CREATING,
         uploads=MediaBody(type=ANY_TYPE, says="The whole file."),
     )
     async def upload(self, call: ApiCall, path: str) -> UploadedFile:
-        """Create or replace any file with the body, which is checked against Content-Digest or
-        X-Content-SHA256.
+        """Create or replace any file with the body.
 
-        Nothing is written unless the whole body arrived and matches.
+        Nothing is written unless the whole body arrived.
         """
         file = await asyncio.to_thread(writable, call, VaultPath.parse(path))
-        base, is_new, declared = expected(call), only_new(call), _declared(call.request)
+        base, is_new = expected(call), only_new(call)
         incoming = await run_uninterrupted(IncomingFile, self._store.objects)
         with incoming:
             await _receive(call, incoming)
-            if declared not in {None, incoming.digest}:
-                raise web.HTTPUnprocessableEntity(
-                    text=f"the body is of SHA-256 {incoming.digest}, not {declared}; nothing was "
-                    "written"
-                )
             written = await run_uninterrupted(
                 self._place, call, file, incoming, base, is_new=is_new
             )
@@ -163,25 +146,3 @@ async def _receive(call: ApiCall, incoming: IncomingFile) -> None:
         raise web.HTTPBadRequest(text="the upload was cut short; nothing was written") from error
     if call.request.content_length not in {None, incoming.size}:
         raise web.HTTPBadRequest(text="the upload was cut short; nothing was written")
-
-
-def _declared(request: web.Request) -> str | None:
-    """The SHA-256 that the body is said to have, in hex. 400 when it cannot be read."""
-    plain, structured = (
-        request.headers.get("X-Content-SHA256"),
-        request.headers.get("Content-Digest"),
-    )
-    if plain is not None:
-        if _HEX.fullmatch(plain.strip()) is None:
-            raise web.HTTPBadRequest(text="X-Content-SHA256 must be the SHA-256 of the body in hex")
-        return plain.strip().lower()
-    if structured is None:
-        return None
-    found = _CONTENT_DIGEST.search(structured)
-    try:
-        digest = base64.b64decode(found[1], validate=True).hex() if found is not None else ""
-    except binascii.Error:
-        digest = ""
-    if _HEX.fullmatch(digest) is None:
-        raise web.HTTPBadRequest(text="Content-Digest must hold sha-256=:BASE64:")
-    return digest

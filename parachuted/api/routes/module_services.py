@@ -18,7 +18,7 @@ class ModuleServiceRoutes:
     def __init__(self, containers: ModuleContainers) -> None:
         self._containers = containers
 
-    @post(SERVICES, SCOPE, "write", answers={200: _ANSWER}, errors=(502,), largest_body=LARGEST)
+    @post(SERVICES, SCOPE, "write", answers={200: _ANSWER}, largest_body=LARGEST)
     async def ask(self, call: ApiCall) -> web.StreamResponse:
         """Call a service of the module's, such as `vault.read`."""
         client = self._containers.find_client(call.identity.api_key, call.named("name"))

@@ -136,7 +136,6 @@ class ModuleRoutes:
         _MODULE,
         "admin",
         answers={200: InstalledModule, 201: InstalledModule},
-        errors=(502,),
     )
     async def install(self, call: ApiCall, body: InstallModuleRequest) -> InstalledModule:
         """Install a module into the vault without running it."""
@@ -150,25 +149,25 @@ class ModuleRoutes:
             call.status = 201
         return done
 
-    @post(f"{_PATH}/{_NAME}/approve", _MODULE, "admin", errors=(502,))
+    @post(f"{_PATH}/{_NAME}/approve", _MODULE, "admin")
     async def approve(self, name: str, body: ApproveModuleRequest) -> ModuleStatus:
         """Approve the module's code that has this `hash`."""
         await self._do(lambda: self._actions.approve(name, body.hash, body.trust))
         return self._modules.status_of(name)
 
-    @post(f"{_PATH}/{_NAME}/enable", _MODULE, "admin", errors=(502,))
+    @post(f"{_PATH}/{_NAME}/enable", _MODULE, "admin")
     async def enable(self, name: str) -> ModuleStatus:
         """Enable a module."""
         await self._do(lambda: self._actions.enable(name))
         return self._modules.status_of(name)
 
-    @post(f"{_PATH}/{_NAME}/disable", _MODULE, "admin", errors=(502,))
+    @post(f"{_PATH}/{_NAME}/disable", _MODULE, "admin")
     async def disable(self, name: str) -> ModuleStatus:
         """Disable a module and stop it."""
         await self._do(lambda: self._actions.disable(name))
         return self._modules.status_of(name)
 
-    @post(f"{_PATH}/{_NAME}/restart", _MODULE, "admin", errors=(502,))
+    @post(f"{_PATH}/{_NAME}/restart", _MODULE, "admin")
     async def restart(self, name: str) -> ModuleStatus:
         """Restart a module."""
         await self._modules.restart(name)

@@ -7,17 +7,8 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
-from aiohttp import web
-from pydantic import (
-    ConfigDict,
-    Field,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-    model_validator,
-)
+from pydantic import ConfigDict, Field, model_validator
 
-from parachuted.api.http.answers import json_value
 from parachuted.api.http.decorators import delete, patch, put
 from parachuted.api.http.route import (
     CREATING,
@@ -48,8 +39,6 @@ from parachuted.vault import (
 )
 
 _LARGEST = 64 << 20
-# what curl says of every body whose type it does not know
-_NO_TYPE = "application/x-www-form-urlencoded"
 _SECTION = (
     'Its title, looked for at level 2 first, then at any, or its heading path: "Tea > Facts", or '
     'the titles, ["Tea", "Facts"]. '
@@ -79,18 +68,6 @@ class DeletedNote:
     restore: str
 
 
-def _in_one_sentence(sentence: str) -> WrapValidator:
-    """One sentence in place of one for each type that it might have been."""
-
-    def check(value: object, inner: ValidatorFunctionWrapHandler) -> object:
-        try:
-            return inner(value)
-        except ValidationError as error:
-            raise ValueError(sentence) from error
-
-    return WrapValidator(check)
-
-
 class PatchNoteRequest(RequestModel):
     """One section (`content`, `mode`, `create`), or one frontmatter key (`value`, or `delete`)."""
 
@@ -100,7 +77,6 @@ class PatchNoteRequest(RequestModel):
 
     section: Annotated[
         str | list[str] | None,
-        _in_one_sentence("should be a title, or a list of the titles on the way to it"),
         Field(description=_SECTION),
     ] = None
     occurrence: Annotated[
@@ -110,10 +86,7 @@ class PatchNoteRequest(RequestModel):
     mode: Literal["replace", "append"] = "replace"
     create: Annotated[bool, Field(strict=True)] = False
     key: str | None = None
-    value: Annotated[
-        bool | int | float | str | list[str] | None,
-        _in_one_sentence("should be a text, a number, true or false, or a list of texts"),
-    ] = None
+    value: bool | int | float | str | list[str] | None = None
     delete: Annotated[bool, Field(strict=True)] = False
 
     @model_validator(mode="after")
@@ -191,7 +164,7 @@ class NoteChangeRoutes:
             body = await call.body(WriteNoteRequest)
             data = body.content.encode("utf-8", "surrogateescape")
         else:
-            data = _meant(call, await call.content())
+            data = await call.content()
         put = self._put(call, path, data, base, is_new=only_new(call))
         return await self._written(call, path, put)
 
@@ -282,21 +255,3 @@ class NoteChangeRoutes:
         """The store refuses a name that is itself a link."""
         writable(call, path)
         return self._store.delete(path, author_of(self._store, call), base=base)
-
-
-def _meant(call: ApiCall, data: bytes) -> bytes:
-    """The text; a `{"content"}` without a type of its own, as curl sends it, is meant as JSON."""
-    kind = call.request.headers.get("Content-Type", _NO_TYPE).partition(";")[0].strip().lower()
-    if kind != _NO_TYPE or not data.lstrip().startswith(b"{"):
-        return data
-    try:
-        document = json_value(data)
-    except ValueError:
-        return data
-    content = document.get("content") if isinstance(document, dict) and len(document) == 1 else None
-    if not isinstance(content, str):
-        return data
-    try:
-        return content.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError as error:
-        raise web.HTTPBadRequest(text="content: should be a text of Unicode") from error

@@ -137,7 +137,6 @@ class NoteRoutes:
         },
         names=NAMES,
         headers={"If-None-Match": KNOWN},
-        errors=(422,),
     )
     async def note(self, call: ApiCall) -> web.Response:
         """A note, raw or as JSON with its sections and links."""

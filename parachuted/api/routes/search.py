@@ -129,7 +129,6 @@ class ParaRoutes:
         names={
             "id": "The para-id, such as para:brain:k3v1n0000000; each module knows older forms."
         },
-        errors=(502,),
     )
     async def find(self, call: ApiCall, id_: str) -> FoundPara:
         """Find a thing of any module by its para-id.

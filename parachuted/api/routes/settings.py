@@ -196,7 +196,6 @@ class TlsRoutes:
         "system",
         None,
         answers={200: MediaBody(type="application/octet-stream", says="The certificate, as PEM.")},
-        errors=(404,),
     )
     async def authority(self) -> web.Response:
         """The certificate of the authority, for a device that is to trust it. It holds no

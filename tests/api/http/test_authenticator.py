@@ -8,14 +8,13 @@ import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
-from parachuted.api.http.authenticator import FailedAttempts, KeyAuthenticator, is_from_here
+from parachuted.api.http.authenticator import KeyAuthenticator, is_from_here
 from parachuted.keys import KeyFile, KeyRing
-from tests.api.calls import ELSEWHERE, code, expect, get, key_of, refused, spoken
+from tests.api.calls import ELSEWHERE, expect, get, key_of, refused, spoken
 from tests.stories.daemon_rig import DaemonRig, Live
 
 WATCHES = "/api/watches"
@@ -161,58 +160,10 @@ async def test_where_no_one_needs_a_key_a_wrong_key_is_still_refused(live: Live)
         await expect(daemon_rig, 401, "GET", WATCHES, headers=wrong())
 
 
-async def test_after_many_wrong_keys_a_peer_waits_while_a_right_one_is_let_in(
-    daemon_rig: DaemonRig,
-):
-    key = key_of(daemon_rig, "curator:read")
-    statuses = [
-        await code(daemon_rig, "GET", WATCHES, headers=wrong(number)) for number in range(15)
-    ]
-    assert statuses == [401] * 10 + [429] * 5
-    async with (
-        aiohttp.ClientSession() as session,
-        session.get(daemon_rig.url + WATCHES, headers=wrong()) as answer,
-    ):
-        assert 1 <= int(answer.headers["Retry-After"]) <= 6
-    await expect(daemon_rig, 200, "GET", WATCHES, headers=key)
-    await expect(daemon_rig, 200, "GET", WATCHES)
-
-
-def test_failures_are_forgotten_with_time_and_counted_for_each_peer():
-    failures = FailedAttempts(most=3, every_s=10)
-
-    assert [failures.count("a", 0) for _ in range(4)] == [0, 0, 0, 10]
-    assert failures.count("b", 0) == 0
-    assert failures.count("a", 5) == 5
-    assert failures.count("a", 10) == 0
-    assert [failures.count("a", 1000) for _ in range(4)] == [0, 0, 0, 10]
-
-
-def test_what_is_remembered_of_peers_is_bounded():
-    failures = FailedAttempts()
-    for number in range(100_000):
-        failures.count(str(number), 0)
-
-    assert len(failures) == 2_000
-
-
-def test_one_household_counts_as_one_peer(home):
-    door = KeyAuthenticator(KeyRing(KeyFile(home), lambda: NOW), "remote", "t", lambda: NOW)
-    for number in range(10):
-        with pytest.raises(web.HTTPUnauthorized):
-            door.identify(asked(wrong(), peer=f"2001:db8::{number:x}"))
-    with pytest.raises(web.HTTPTooManyRequests):
-        door.identify(asked(wrong(), peer="2001:db8::ffff:1"))
-    with pytest.raises(web.HTTPUnauthorized):
-        door.identify(asked(wrong(), peer="2001:db8:0:1::1"))
-    assert door.identify(asked(peer="::1")).kind == "loopback"
-
-
 async def test_odd_bytes_where_a_key_should_be_are_a_wrong_key(daemon_rig: DaemonRig):
     head = b"GET /api/watches HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
     for value in (b"\xff\xfe", b"\xed\xb3\xbf", b"a\x0bb", b"\xe2\x80\xa8", b"para_\xc3\xa9"):
         for name in (b"X-API-Key: ", b"Authorization: Bearer "):
-            daemon_rig.daemon.authenticator._failures = FailedAttempts()  # or it has to wait
             answer = await spoken(daemon_rig, head + name + value + b"\r\n\r\n")
             assert answer.split(b" ")[1] in {b"401", b"400"}
             assert answer.count(b"HTTP/1.") == 1

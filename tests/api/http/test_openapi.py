@@ -60,12 +60,7 @@ async def test_headers_that_are_read_and_raw_bodies_are_described(daemon_rig: Da
     assert headers("/api/notes/{path}", "patch") == {"If-Match"}
     assert headers("/api/notes/{path}", "put") == {"If-Match", "If-None-Match"}
     assert headers("/api/files/{path}", "get") == {"If-None-Match", "Range", "If-Range"}
-    assert headers("/api/files/{path}", "put") == {
-        "If-Match",
-        "If-None-Match",
-        "X-Content-SHA256",
-        "Content-Digest",
-    }
+    assert headers("/api/files/{path}", "put") == {"If-Match", "If-None-Match"}
     assert headers("/api/events", "get") == {"Last-Event-ID"}
     upload = paths["/api/files/{path}"]["put"]["requestBody"]
     assert upload == {

@@ -23,8 +23,7 @@ from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 PROGRAM = Path(sys.executable).with_name("schemathesis")
 LEFT_OUT = (
-    # this machine needs no key, and many wrong ones get 429: test_app_scopes.py tries every call
-    # without
+    # this machine needs no key: test_app_scopes.py tries every call without
     "ignored_auth",
     # a text may still be no path of the vault, which a schema cannot say
     "positive_data_acceptance",

@@ -81,6 +81,6 @@ async def test_a_slash_that_a_client_encodes_is_part_of_the_value(vault, daemon_
         (200, "POST", f"{tea}/move", {"json": {"to": "B/tea.md"}}, "B/tea.md"),
     ):
         assert (await expect(daemon_rig, status, method, where, **sent))["path"] == path
-    await expect(daemon_rig, 403, "GET", "/api/notes/A%2F..%2FB%2Ftea.md")
+    await expect(daemon_rig, 400, "GET", "/api/notes/A%2F..%2FB%2Ftea.md")
     await expect(daemon_rig, 404, "GET", "/api/notes/B%2Ftea.md%2Fbacklinks")  # it is all a name
     assert (vault / "B/tea.md").read_text() == "# Tea\n\n## Facts\nBlack.\n"

@@ -108,9 +108,7 @@ export async function look() {
       problem.value = 'This key is not valid any more.';
       return look();
     }
-    if (status === 429) problem.value = /** @type {Error} */ (error).message;
-    if (status === 429) state.value = 'closed';
-    else if (!isOpen.peek()) state.value = 'unreachable'; // an open page stays, and says what it lost
+    if (!isOpen.peek()) state.value = 'unreachable'; // an open page stays, and says what it lost
   }
 }
 
