@@ -233,11 +233,9 @@ def build_vault(watched: WatchedVault, for_writes: WriteHooks, elapsed: ElapsedC
     suggestions = Suggestions(
         store,
         state=watched.state,
-        home=watched.home,
         bus=bus,
         audit=audit,
         strangers=strangers,
-        auto_approve_rate=settings.suggestions.auto_approve_rate / 100,
     )
     return VaultParts(
         elapsed=elapsed,

@@ -14,7 +14,6 @@ from typing import Any
 from parachuted.cli.client import ask
 from parachuted.cli.commands import Columns, Command, Json, Steps, verb
 from parachuted.cli.show import (
-    count,
     read_json,
     say,
     say_diff,
@@ -48,7 +47,7 @@ SUGGESTIONS = Command(
 def suggestions_list(options: Namespace) -> Steps:
     """List the suggestions that wait for you.
 
-    --all  earlier ones too, and how often each agent's were accepted
+    --all  earlier ones too
     """
     answer = yield ask(f"GET /api/suggestions{'' if options.all else '?status=pending'}")
     columns: Columns = {
@@ -59,9 +58,6 @@ def suggestions_list(options: Namespace) -> Steps:
         "STATUS": "status",
     }
     say_table(answer["suggestions"], columns, nothing=_NONE if options.all else _NONE_WAITS)
-    for row in answer["acceptance"] if options.all else ():
-        decided = count(row["approved"] + row["modified"] + row["rejected"], row["action"])
-        say(f"{row['agent']}: {decided} decided on, {row['rate']:.0%} accepted")
 
 
 @verb("suggestions show", "one of them", _ID)

@@ -100,6 +100,7 @@ _OLDER = {
     "conversation.keep_processes": None,
     "conversation.keep_process_s": None,
     "conversation.spare_process": None,
+    "suggestions.auto_approve_rate": None,
 }
 _FOREIGN = {
     "ANTHROPIC_BASE_URL": "agent.base_url",

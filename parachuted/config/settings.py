@@ -79,7 +79,6 @@ _Days = Annotated[int, Field(ge=0, le=36_500)]
 _Megabytes = Annotated[int, Field(ge=0, le=10_000_000)]
 _Few = Annotated[int, Field(ge=1, le=1_000)]
 _Dollars = Annotated[float, Field(gt=0, le=1_000, allow_inf_nan=False)]
-_Percent = Annotated[int, Field(ge=0, le=100)]
 _Seconds = Annotated[float, Field(gt=0, le=7 * 24 * 3600, allow_inf_nan=False)]
 _Host = Annotated[str, AfterValidator(_address)]
 _Port = Annotated[int, Field(ge=0, le=65_535)]
@@ -260,15 +259,6 @@ class HookSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SuggestionSettings:
-    auto_approve_rate: Annotated[
-        _Percent,
-        "The percentage of an agent's suggestions that you approved, from which on its next ones "
-        "are done at once; 0 asks you always.",
-    ] = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """All settings, and `notes` on older names, and keys that mean nothing any more."""
 
@@ -293,7 +283,6 @@ class Settings:
     audit: AuditSettings = AuditSettings()
     history: HistorySettings = HistorySettings()
     hooks: HookSettings = HookSettings()
-    suggestions: SuggestionSettings = SuggestionSettings()
     notes: tuple[str, ...] = ()
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from parachuted.access.strangers import MARK, marked
 from parachuted.errors import (
@@ -14,14 +13,15 @@ from parachuted.errors import (
     ParachuteError,
     PathRefusedError,
 )
-from parachuted.suggestions.payload import changes_watch, check_target, edit_of, text_after
-from parachuted.suggestions.store import SuggestionRecord, SuggestionStore, holds_private
+from parachuted.suggestions.payload import check_target, edit_of, text_after
+from parachuted.suggestions.store import SuggestionStore, holds_private
 from parachuted.suggestions.suggestion import (
     USER,
     PlannedSuggestion,
     Status,
     Suggestion,
     SuggestionAction,
+    SuggestionRecord,
 )
 from parachuted.vault import (
     PERSONS,
@@ -30,7 +30,6 @@ from parachuted.vault import (
     SeveralEdits,
     Store,
     VaultPath,
-    VaultRoot,
     Write,
     WriteResult,
     digest_of,
@@ -39,68 +38,6 @@ from parachuted.vault import (
     printable,
 )
 from parachuted.vault.trail import run_document, wrote
-
-LEAST_RESOLVED = 20
-_DECIDED: tuple[Status, ...] = ("approved", "modified", "rejected")
-_MAY_BE_SPARED: frozenset[SuggestionAction] = frozenset({"create", "update"})
-
-
-@dataclass(frozen=True, slots=True)
-class Acceptance:
-    """What a person made of one agent's suggestions of one kind. `rate`, 0 to 1, is the approved
-    share of those decided on; one that was modified counts half.
-    """
-
-    agent: str
-    action: SuggestionAction
-    approved: int
-    modified: int
-    rejected: int
-    rate: float
-
-    @property
-    def resolved(self) -> int:
-        return self.approved + self.modified + self.rejected
-
-
-def acceptance_of(suggestions: Iterable[Suggestion]) -> list[Acceptance]:
-    counts = Counter(
-        (suggestion.source_agent, suggestion.action, suggestion.status)
-        for suggestion in suggestions
-        if suggestion.resolved_by == USER and suggestion.status in _DECIDED
-    )
-    found = []
-    for agent, action in sorted({key[:2] for key in counts}):
-        approved, modified, rejected = (counts[agent, action, status] for status in _DECIDED)
-        rate = round((approved + modified / 2) / (approved + modified + rejected), 4)
-        found.append(Acceptance(agent, action, approved, modified, rejected, rate))
-    return found
-
-
-def needs_no_asking(
-    suggestion: Suggestion,
-    before: bytes | None,
-    after: bytes | None,
-    known: Iterable[Acceptance],
-    rate: float,
-) -> bool:
-    """Whether to apply it at once: nearly all of its kind were approved (`rate` 0: never), its text
-    is trusted, and no watch pattern changes.
-    """
-    if (
-        rate <= 0
-        or suggestion.action not in _MAY_BE_SPARED
-        or suggestion.is_strangers
-        or changes_watch(before, after)
-    ):
-        return False
-    return any(
-        (one.agent, one.action) == (suggestion.source_agent, suggestion.action)
-        and one.resolved >= LEAST_RESOLVED
-        and one.rate >= rate
-        for one in known
-    )
-
 
 _LARGEST_TARGET, _MOST_SHOWN = 8 << 20, 64 << 10
 _GONE, _SINCE = "the file is gone", "the file was changed since in the same place"
@@ -121,10 +58,13 @@ class SupersededError(Exception):
 
 
 class SuggestionApplier:
-    """Plans and applies. Blocks on the disk. No link is followed."""
+    """Plans, applies, and keeps how they ended. Blocks on the disk. No link is followed. `trouble`:
+    why a file was not written.
+    """
 
-    def __init__(self, root: VaultRoot, store: Store) -> None:
-        self._root, self._store = root, store
+    def __init__(self, store: Store, records: SuggestionStore) -> None:
+        self._root, self._store, self._records = store.root, store, records
+        self.trouble: str | None = None
 
     def plan(self, suggestion: Suggestion) -> PlannedSuggestion:
         """On the text that it was decided on. EditRefusedError, NotFoundError, PathRefusedError."""
@@ -135,7 +75,7 @@ class SuggestionApplier:
             raise EditRefusedError(f"{printable(path)} says that already; nothing is to be done")
         return PlannedSuggestion(before=before, after=after, base=base)
 
-    def apply(self, suggestion: Suggestion, author: Author) -> WriteResult | None:
+    def write(self, suggestion: Suggestion, author: Author) -> WriteResult | None:
         """Do it; None: it was so already. Raises SupersededError, and what the store raises when
         the disk refuses or a hook objects; then nothing was done.
         """
@@ -238,23 +178,6 @@ class SuggestionApplier:
             raise PathRefusedError(f"{printable(target)} is a link; name the file itself")
         return target
 
-
-def _text_after(suggestion: Suggestion, before: bytes | None) -> bytes | None:
-    """What is to stand there, marked where strangers' words led to it. Raises as `text_after`."""
-    after = text_after(suggestion.action, suggestion.effect, before)
-    if after is None or after == before or not suggestion.is_strangers:
-        return after
-    return marked(suggestion.path, after)
-
-
-class SuggestionResolver:
-    """Applies and keeps how they ended. Blocks. `trouble`: why a file was not written."""
-
-    def __init__(self, vault: Store, store: SuggestionStore) -> None:
-        self._vault, self._store = vault, store
-        self.applier = SuggestionApplier(vault.root, vault)
-        self.trouble: str | None = None
-
     def apply(
         self,
         record: SuggestionRecord,
@@ -263,35 +186,34 @@ class SuggestionResolver:
         requester: Requester | None = None,
     ) -> SuggestionRecord:
         """`payload`: what a person would have in place of its own."""
-        now = self._vault.clock()
+        now = self._store.clock()
         run, causes = new_id("r", now), record.suggestion.causes or (new_id("c", now),)
         author = Author(by=f"suggestion:{record.suggestion.id}", run=run, causes=causes)
         started = record.start(run, by, payload)
-        self._store.keep(started)
+        self._records.keep(started)
         try:
-            written = self.applier.apply(started.suggestion, author)
+            written = self.write(started.suggestion, author)
         except SupersededError as error:
             after = (
                 ("What would stand there", _shown_text(error.ours)),
                 ("What stands there now", _shown_text(error.theirs)),
             )
-            is_private = holds_private(error.ours or b"", error.theirs or b"")
-            at = self._vault.clock()
-            over = record.over("superseded", by, error.why, at, after=after, is_private=is_private)
-            return self.save(over, requester)
+            over = record.over("superseded", by, error.why, self._store.clock())
+            is_private = over.is_private or holds_private(error.ours or b"", error.theirs or b"")
+            return self.save(replace(over, after=after, is_private=is_private), requester)
         except BaseException:
-            if not self._vault.history.writes_by(run):
-                self._store.keep(started.waiting())
+            if not self._store.history.writes_by(run):
+                self._records.keep(started.waiting())
             raise
         is_merged = written is not None and written.merged
         return self._done(started, author, requester, is_merged=is_merged)
 
     def settle(self, record: SuggestionRecord) -> SuggestionRecord:
         """At the start: one that was being applied was, if its run wrote; else it waits again."""
-        if writes := self._vault.history.writes_by(str(record.applying)):
+        if writes := self._store.history.writes_by(str(record.applying)):
             return self._done(record, writes[0].author)
         waiting = record.waiting()
-        self._store.keep(waiting)
+        self._records.keep(waiting)
         return waiting
 
     def _done(
@@ -304,7 +226,7 @@ class SuggestionResolver:
     ) -> SuggestionRecord:
         suggestion, run = record.suggestion, str(author.run)
         says = "it said that already"
-        if writes := self._vault.history.writes_by(run):
+        if writes := self._store.history.writes_by(run):
             self._save_run(suggestion, author, writes)
             merged = " (merged with what was written since)" if is_merged else ""
             path = printable(suggestion.path)
@@ -312,11 +234,11 @@ class SuggestionResolver:
         status: Status = "approved" if suggestion.modifications is None else "modified"
         applied_run = run if writes else None
         by = suggestion.resolved_by or USER
-        at = self._vault.clock()
-        return self.save(record.over(status, by, says, at, applied_run=applied_run), requester)
+        at = self._store.clock()
+        return self.save(record.over(status, by, says, at, run=applied_run), requester)
 
     def _save_run(self, suggestion: Suggestion, author: Author, writes: Sequence[Write]) -> None:
-        path, now, vault = printable(suggestion.path), self._vault.clock(), self._vault
+        path, now, vault = printable(suggestion.path), self._store.clock(), self._store
         document = run_document(
             str(author.run),
             watcher=path,
@@ -347,13 +269,21 @@ class SuggestionResolver:
         self, record: SuggestionRecord, requester: Requester | None = None
     ) -> SuggestionRecord:
         """Keep it. Its file follows; where it cannot, it does at the next start."""
-        self._store.keep(record)
+        self._records.keep(record)
         self.trouble = None
         try:
-            self._store.put_up(record, requester)
+            self._records.put_up(record, requester)
         except ParachuteError as error:
             self.trouble = f"the file of a suggestion could not be written: {error.message}"
         return record
+
+
+def _text_after(suggestion: Suggestion, before: bytes | None) -> bytes | None:
+    """What is to stand there, marked where strangers' words led to it. Raises as `text_after`."""
+    after = text_after(suggestion.action, suggestion.effect, before)
+    if after is None or after == before or not suggestion.is_strangers:
+        return after
+    return marked(suggestion.path, after)
 
 
 def _shown_text(text: bytes | None) -> str:

@@ -14,8 +14,8 @@ from functools import partial
 
 from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.events import PERSON, Bus, Event
-from parachuted.suggestions.store import WRITER, SuggestionRecord
-from parachuted.suggestions.suggestion import FOLDER, SuggestionFile
+from parachuted.suggestions.store import WRITER
+from parachuted.suggestions.suggestion import FOLDER, SuggestionFile, SuggestionRecord
 from parachuted.suggestions.suggestions import Suggestions
 from parachuted.vault import VaultPath, VaultRoot
 
@@ -34,10 +34,7 @@ _COPY = (
     "This is a copy of a suggestion, so a box that is ticked here does nothing. The "
     "suggestion itself is {}."
 )
-_STRANGE = (
-    "This suggestion is not known here, or it was changed since it was written, so "
-    "nothing was done."
-)
+_STRANGE = "This suggestion is not known here, so nothing was done."
 
 
 class ApprovalListener:
@@ -107,14 +104,12 @@ class ApprovalListener:
         return ""
 
     async def _found_elsewhere(self, file: SuggestionFile, path: str) -> SuggestionRecord | None:
-        """The suggestion of a file at another path, if it was renamed or its seal holds."""
+        """The suggestion of a file at another path, if it was renamed."""
         store, suggestion = self._suggestions.store, file.suggestion
         if suggestion is None:
             return None
         known = store.get(suggestion.id)
         if known is None:
-            if not store.is_over(suggestion.id) and await asyncio.to_thread(store.is_ours, file):
-                return await self._suggestions.adopt(file, path)
             words = _STRANGE
         elif await asyncio.to_thread(store.is_in_vault, known.file):
             words = _COPY.format(known.file)

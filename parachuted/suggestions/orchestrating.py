@@ -138,8 +138,8 @@ class Orchestrator:
         for one in self.waiting()[:_MOST_LISTED]:
             if await asyncio.to_thread(self._suggestions.is_strangers, one):
                 self._taint.read(f"the suggestion {one.id}")
-            preview = self._suggestions.record(one.id).preview
-            diff = _PRIVATE if preview.is_private else preview.diff[:_LARGEST_DIFF]
+            record = self._suggestions.record(one.id)
+            diff = _PRIVATE if record.is_private else record.diff[:_LARGEST_DIFF]
             lines.append(
                 f"{one.id}: {one.action} {printable(one.path)}, by {one.source_agent}: "
                 f"{one.reasoning}\n{diff}"

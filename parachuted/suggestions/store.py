@@ -1,48 +1,30 @@
 """Stores the records of suggestions and writes their files.
 
-Blocks on the disk; callers work on a suggestion one at a time. A seal in the file, HMAC-SHA256 over
-the suggestion and all that a person is shown of it, proves that it is what was proposed.
+Blocks on the disk; callers work on a suggestion one at a time.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import json
 import logging
-import re
-import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
-from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from dataclasses import replace
 
 from parachuted.access.private_parts import may_be_private
 from parachuted.access.private_text import without_private
-from parachuted.errors import (
-    ConflictError,
-    EditRefusedError,
-    NotFoundError,
-    ParachuteError,
-    StorageFailedError,
-    storage_errors,
-)
-from parachuted.home_files.private import UntrustedFileError, locked, read_private, replace_private
+from parachuted.errors import ConflictError, NotFoundError, ParachuteError
 from parachuted.state import StateStore
 from parachuted.suggestions.suggestion import (
     PlannedSuggestion,
-    Status,
     Suggestion,
     SuggestionFile,
-    SuggestionPreview,
+    SuggestionRecord,
     body_of,
-    from_document,
+    file_name,
     normal,
     read_file,
-    to_document,
+    record_from,
     with_words,
     write_file,
 )
@@ -50,11 +32,6 @@ from parachuted.vault import Author, Requester, Store, VaultPath, diff_of, is_ut
 
 log = logging.getLogger(__name__)
 
-KEY_FILE = "suggestions.key"
-_LOCK = "suggestions.lock"
-_BYTES = 32
-_KEY = re.compile(r"([0-9a-fA-F]{2}){32,}")
-_LARGEST_KEY = 1024
 WRITER = "suggestions"
 _ATTEMPTS = 5
 _LARGEST_FILE = 4 << 20
@@ -63,146 +40,11 @@ _TOO_LARGE = "(too large to be compared"
 _MOST_KEPT = 2_000
 
 
-State: TypeAlias = Status | Literal["applying"]
-TRANSITIONS: Mapping[State, frozenset[State]] = {
-    "pending": frozenset({"applying", "approved", "rejected", "superseded"}),
-    "applying": frozenset({"pending", "approved", "modified", "superseded"}),
-}
-"""What may follow a state; the others are final. `applying` is kept before the vault is written, so
-that a kill in between does it neither twice nor half. Only a batch, which writes nothing itself, is
-approved at once.
-"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuggestionRecord:
-    """`body` was last written below the frontmatter; `applying` is the run that is at it."""
-
-    suggestion: Suggestion
-    file: str
-    preview: SuggestionPreview = field(repr=False)
-    body: str = field(repr=False)
-    applying: str | None = None
-
-    @property
-    def state(self) -> State:
-        return "applying" if self.applying is not None else self.suggestion.status
-
-    def start(self, run: str, by: str, payload: Mapping[str, object] | None) -> SuggestionRecord:
-        self.check("applying")
-        suggestion = replace(self.suggestion, resolved_by=by, modifications=payload)
-        return replace(self, suggestion=suggestion, applying=run)
-
-    def waiting(self) -> SuggestionRecord:
-        """As it was before it was applied; its file has not changed, so a tick in it counts."""
-        self.check("pending")
-        suggestion = replace(self.suggestion, resolved_by=None, modifications=None)
-        return replace(self, suggestion=suggestion, applying=None)
-
-    def over(
-        self,
-        status: Status,
-        by: str,
-        outcome: str,
-        at: datetime,
-        *,
-        applied_run: str | None = None,
-        after: tuple[tuple[str, str], ...] = (),
-        is_private: bool = False,
-    ) -> SuggestionRecord:
-        """As it is once it is resolved; `after` are texts to show below."""
-        self.check(status)
-        suggestion = replace(
-            self.suggestion,
-            status=status,
-            resolved_by=by,
-            resolved_at=at,
-            outcome=outcome,
-            applied_run=applied_run,
-        )
-        is_private = is_private or self.preview.is_private
-        preview = replace(self.preview, words="", after=after, is_private=is_private)
-        return record_of(suggestion, self.file, preview)
-
-    def check(self, state: State) -> None:
-        if state not in TRANSITIONS.get(self.state, ()):
-            one = self.suggestion
-            was = "is just being applied" if self.applying else f"was {one.status} already"
-            raise EditRefusedError(f"the suggestion {one.id} {was}, by {one.resolved_by}")
-
-    def to_json(self) -> dict[str, object]:
-        row = asdict(self.preview) | {"body": self.body, "applying": self.applying}
-        row["private"] = row.pop("is_private")
-        return row | {"document": to_document(self.suggestion), "paper": self.file}
-
-
-def record_of(suggestion: Suggestion, file: str, preview: SuggestionPreview) -> SuggestionRecord:
-    body = body_of(suggestion, preview)
-    return SuggestionRecord(suggestion=suggestion, file=file, preview=preview, body=body)
-
-
-def record_from(row: Mapping[str, Any]) -> SuggestionRecord:
-    """Raises ValueError, KeyError or TypeError for what is no record."""
-    return SuggestionRecord(
-        suggestion=from_document(row["document"]),
-        file=row["paper"],
-        preview=SuggestionPreview(
-            diff=row["diff"],
-            text=row["text"],
-            words=row["words"],
-            after=tuple((str(title), str(text)) for title, text in row["after"]),
-            is_private=bool(row.get("private")),
-        ),
-        body=row["body"],
-        applying=row["applying"],
-    )
-
-
-class Sealer:
-    """Makes and checks seals. The key is made when it is first needed, which blocks on the disk."""
-
-    def __init__(self, home: Path) -> None:
-        self._home = home
-        self._key: bytes | None = None
-
-    def seal(self, suggestion: Suggestion, body: str) -> str:
-        """As 64 hexadecimal digits. StorageFailedError when the key cannot be read or kept."""
-        message = json.dumps(
-            [to_document(suggestion), body], sort_keys=True, separators=(",", ":")
-        ).encode()
-        return hmac.new(self._known_key(), message, hashlib.sha256).hexdigest()
-
-    def holds(self, seal: str, suggestion: Suggestion, body: str) -> bool:
-        known = self.seal(suggestion, body)
-        return hmac.compare_digest(seal.encode("utf-8", "replace"), known.encode())
-
-    def _known_key(self) -> bytes:
-        if self._key is None:
-            file = self._home / KEY_FILE
-            try:
-                with storage_errors(f"{KEY_FILE} cannot be used"), locked(self._home, _LOCK):
-                    if (text := read_private(file, _LARGEST_KEY, is_secret=True)) is None:
-                        text = secrets.token_hex(_BYTES)
-                        replace_private(file, text.encode())
-            except UntrustedFileError as error:
-                raise StorageFailedError(f"suggestions cannot be sealed: {error}") from error
-            if _KEY.fullmatch(text.strip()) is None:
-                raise StorageFailedError(f"{KEY_FILE} holds no key; remove it to have one made")
-            self._key = bytes.fromhex(text.strip())
-        return self._key
-
-
 class SuggestionStore:
     """All records in memory, as the state has them, and their files in the vault."""
 
-    def __init__(
-        self,
-        store: Store,
-        state: StateStore,
-        sealer: Sealer,
-    ) -> None:
-        self._store, self._sealer = store, sealer
-        self._table, self._over = state.table("suggestions"), state.table("suggestions_over")
+    def __init__(self, store: Store, state: StateStore) -> None:
+        self._store, self._table = store, state.table("suggestions")
         self._lock = threading.Lock()
         self._records: dict[str, SuggestionRecord] = {}
         for key, row in self._table.items():
@@ -222,10 +64,6 @@ class SuggestionStore:
         with self._lock:
             return self._records.get(name)
 
-    def is_over(self, name: str) -> bool:
-        """Whether there was one of that name, resolved too long ago to be kept."""
-        return self._over.get_record(name) is not None
-
     def keep(self, record: SuggestionRecord) -> None:
         """Keep it, and the latest thousands of those resolved. Raises StorageFailedError."""
         name = record.suggestion.id
@@ -237,7 +75,6 @@ class SuggestionStore:
             for key in gone:
                 del self._records[key]
         for key in gone:
-            self._over.put(key, {})
             self._table.drop(key)
 
     def put_up(
@@ -254,12 +91,11 @@ class SuggestionStore:
         """
         suggestion = record.suggestion
         is_private = (
-            record.preview.is_private
+            record.is_private
             or holds_private(*texts_of(suggestion))
             or self._store.root.ignore.hides(suggestion.path)
         )
-        seal = self._sealer.seal(suggestion, normal(record.body))
-        data = write_file(suggestion, record.body, seal, is_private=is_private)
+        data = write_file(record, is_private=is_private)
 
         def text(present: bytes | None) -> bytes | None:
             if present is None:
@@ -300,8 +136,7 @@ class SuggestionStore:
         self, record: SuggestionRecord, words: str, seen: SuggestionFile | None = None
     ) -> SuggestionRecord:
         """Write words into its file, boxes empty, unless it changed since it was `seen`."""
-        said = record_of(record.suggestion, record.file, replace(record.preview, words=words))
-        said = replace(said, applying=record.applying)
+        said = replace(record, words=words)
         self.keep(said)
         self.put_up(said, seen=seen)
         return said
@@ -327,24 +162,23 @@ class SuggestionStore:
         return read_file(data) if len(data) <= _LARGEST_FILE else None  # it may have grown
 
     def is_as_written(self, file: SuggestionFile, record: SuggestionRecord) -> bool:
-        """Whether the file says what we wrote, boxes aside, by its record or its seal."""
-        return file.suggestion == record.suggestion and (
-            file.body == normal(record.body) or self.is_ours(file)
-        )
-
-    def is_ours(self, file: SuggestionFile) -> bool:
-        return file.suggestion is not None and self._sealer.holds(
-            file.seal, file.suggestion, file.body
+        """Whether the file says what we wrote, boxes aside."""
+        return file.suggestion == record.suggestion and any(
+            file.body == normal(body_of(one)) for one in (record, replace(record, words=""))
         )
 
 
-def preview_of(suggestion: Suggestion, planned: PlannedSuggestion) -> SuggestionPreview:
-    before, after = planned.before or b"", planned.after or b""
+def record_of(suggestion: Suggestion, planned: PlannedSuggestion) -> SuggestionRecord:
+    """Of one that waits, with what it would change."""
+    file, before, after = file_name(suggestion), planned.before or b"", planned.after or b""
     if any(b"\0" in text or not is_utf8(text) for text in (before, after)):
-        return SuggestionPreview(diff=f"(no text: {len(before)} bytes become {len(after)})")
+        diff = f"(no text: {len(before)} bytes become {len(after)})"
+        return SuggestionRecord(suggestion=suggestion, file=file, diff=diff)
     diff = diff_of(before, after, suggestion.path)
     is_whole = not diff.endswith(_CUT) and not diff.startswith(_TOO_LARGE)
-    return SuggestionPreview(
+    return SuggestionRecord(
+        suggestion=suggestion,
+        file=file,
         diff=diff,
         text=None if is_whole or planned.after is None else after.decode(),
         is_private=holds_private(before, after),

@@ -7,13 +7,14 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from pydantic import ConfigDict, TypeAdapter, with_config
 
 from parachuted.access.strangers import ORIGINS
+from parachuted.errors import EditRefusedError
 from parachuted.texts.times import with_times
 from parachuted.vault import PathText, parse_note, printable
 from parachuted.vault.compose import compose_note
@@ -140,17 +141,84 @@ _OWN_FOLDERS = (
 _VERBS = {"create": "Create", "update": "Update", "delete": "Delete", "link": "Link from"}
 
 
+State: TypeAlias = Status | Literal["applying"]
+TRANSITIONS: Mapping[State, frozenset[State]] = {
+    "pending": frozenset({"applying", "approved", "rejected", "superseded"}),
+    "applying": frozenset({"pending", "approved", "modified", "superseded"}),
+}
+"""What may follow a state; the others are final. `applying` is kept before the vault is written, so
+that a kill in between does it neither twice nor half. Only a batch, which writes nothing itself, is
+approved at once.
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SuggestionPreview:
-    """What a person is to see below the boxes: the difference, the new text where that was cut, and
-    what became of it. `is_private`: something of it is for no agent.
+class SuggestionRecord:
+    """A suggestion, its file, and what a person is to see there: the difference, the new text where
+    that was cut, `words` on a tick, and texts that show what became of it (`after`). `is_private`:
+    something of it is for no agent. `applying` is the run that is at it.
     """
 
-    diff: str
-    text: str | None = None
+    suggestion: Suggestion
+    file: str
+    diff: str = field(repr=False)
+    text: str | None = field(default=None, repr=False)
     words: str = ""
     after: tuple[tuple[str, str], ...] = ()
     is_private: bool = False
+    applying: str | None = None
+
+    @property
+    def state(self) -> State:
+        return "applying" if self.applying is not None else self.suggestion.status
+
+    def start(self, run: str, by: str, payload: Mapping[str, object] | None) -> SuggestionRecord:
+        self.check("applying")
+        suggestion = replace(self.suggestion, resolved_by=by, modifications=payload)
+        return replace(self, suggestion=suggestion, applying=run)
+
+    def waiting(self) -> SuggestionRecord:
+        """As it was before it was applied; its file has not changed, so a tick in it counts."""
+        self.check("pending")
+        suggestion = replace(self.suggestion, resolved_by=None, modifications=None)
+        return replace(self, suggestion=suggestion, applying=None)
+
+    def over(
+        self, status: Status, by: str, outcome: str, at: datetime, *, run: str | None = None
+    ) -> SuggestionRecord:
+        """As it is once it is resolved; `run` is the one that applied it."""
+        self.check(status)
+        suggestion = replace(
+            self.suggestion,
+            status=status,
+            resolved_by=by,
+            resolved_at=at,
+            outcome=outcome,
+            applied_run=run,
+        )
+        return replace(self, suggestion=suggestion, words="", applying=None)
+
+    def check(self, state: State) -> None:
+        if state not in TRANSITIONS.get(self.state, ()):
+            one = self.suggestion
+            was = "is just being applied" if self.applying else f"was {one.status} already"
+            raise EditRefusedError(f"the suggestion {one.id} {was}, by {one.resolved_by}")
+
+    def to_json(self) -> dict[str, object]:
+        row = asdict(self) | {"document": to_document(self.suggestion)}
+        del row["suggestion"]
+        return row | {"paper": row.pop("file"), "private": row.pop("is_private")}
+
+
+def record_from(row: Mapping[str, Any]) -> SuggestionRecord:
+    """Raises ValueError, KeyError or TypeError for what is no record."""
+    return SuggestionRecord(
+        suggestion=from_document(row["document"]),
+        file=row["paper"],
+        is_private=bool(row.get("private")),
+        after=tuple((str(title), str(text)) for title, text in row["after"]),
+        **{name: row[name] for name in ("diff", "text", "words", "applying")},
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +226,6 @@ class SuggestionFile:
     """As it was read. `suggestion` None: its frontmatter is none; `body`: the rest, unticked."""
 
     suggestion: Suggestion | None
-    seal: str
     body: str = field(repr=False)
     approve: bool = False
     reject: bool = False
@@ -168,8 +235,10 @@ class SuggestionFile:
         return self.approve or self.reject
 
 
-def body_of(suggestion: Suggestion, preview: SuggestionPreview) -> str:
-    words = _lines(preview.words[:_MOST_WORDS]) if preview.words else []
+def body_of(record: SuggestionRecord) -> str:
+    """What stands in its file below the frontmatter."""
+    suggestion = record.suggestion
+    words = _lines(record.words[:_MOST_WORDS]) if record.words else []
     reasons = _lines(suggestion.reasoning.strip() or "(no reason was given)")
     at = f"{suggestion.timestamp:%Y-%m-%d %H:%M} UTC"
     parts = [
@@ -185,33 +254,32 @@ def body_of(suggestion: Suggestion, preview: SuggestionPreview) -> str:
     else:
         outcome = _plain(suggestion.outcome)
         parts += [[f"**{suggestion.status}** by {suggestion.resolved_by}: {outcome}"]]
-    if preview.diff:
+    if record.diff:
         title = "What would change" if suggestion.is_pending else "What was proposed"
-        parts += [[f"## {title}"], _fenced(preview.diff, "diff")]
-        if hidden := _unseen(preview.diff + (preview.text or "")):
+        parts += [[f"## {title}"], _fenced(record.diff, "diff")]
+        if hidden := _unseen(record.diff + (record.text or "")):
             parts += [[f"It holds characters that are not seen: {hidden}."]]
-    if preview.text is not None:
-        parts += [["## The whole new text"], _fenced(preview.text, "")]
-    for title, text in preview.after:
+    if record.text is not None:
+        parts += [["## The whole new text"], _fenced(record.text, "")]
+    for title, text in record.after:
         parts += [[f"## {title}"], _fenced(text, "")]
     if _is_below(suggestion):
         parts += [["## Payload"], ["```json", json.dumps(dict(suggestion.payload)), "```"]]
     return "\n".join("\n".join(part) + "\n" for part in parts if part)
 
 
-def write_file(suggestion: Suggestion, body: str, seal: str, *, is_private: bool = False) -> bytes:
+def write_file(record: SuggestionRecord, *, is_private: bool = False) -> bytes:
     """The file; `is_private`: no agent and no index gets what stands in it."""
-    document = to_document(suggestion)
+    document = to_document(record.suggestion)
     for name in _JSON_KEYS:
         document[name] = "" if document[name] is None else json.dumps(document[name])
-    if _is_below(suggestion):
+    if _is_below(record.suggestion):
         document["payload"] = _BELOW
     values = with_times(
         {name: "" if value is None else value for name, value in document.items()}
-        | {"seal": seal}
         | ({"private": "true"} if is_private else {})
     )
-    return compose_note(values, body).encode()
+    return compose_note(values, body_of(record)).encode()
 
 
 def read_file(data: bytes) -> SuggestionFile:
@@ -221,7 +289,6 @@ def read_file(data: bytes) -> SuggestionFile:
     ticks, unticked = _boxes(normal(body))
     return SuggestionFile(
         suggestion=_suggestion(note.values, body),
-        seal=str(note.values.get("seal", "")),
         body=unticked,
         approve="approve" in ticks,
         reject="reject" in ticks,

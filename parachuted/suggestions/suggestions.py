@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
@@ -26,10 +25,7 @@ from parachuted.errors import (
 from parachuted.events import Bus
 from parachuted.state import StateStore
 from parachuted.suggestions.applying import (
-    Acceptance,
-    SuggestionResolver,
-    acceptance_of,
-    needs_no_asking,
+    SuggestionApplier,
 )
 from parachuted.suggestions.payload import (
     LONGEST_REASONING,
@@ -39,22 +35,18 @@ from parachuted.suggestions.payload import (
     suggestion_of,
 )
 from parachuted.suggestions.store import (
-    Sealer,
-    SuggestionRecord,
     SuggestionStore,
-    preview_of,
     record_of,
     unknown,
 )
 from parachuted.suggestions.suggestion import (
     AUTO,
     USER,
-    PlannedSuggestion,
     Proposal,
     Status,
     Suggestion,
     SuggestionFile,
-    SuggestionPreview,
+    SuggestionRecord,
     file_name,
     is_about,
     stands_for,
@@ -79,26 +71,20 @@ class Suggestions:
         vault: Store,
         *,
         state: StateStore,
-        home: Path,
         bus: Bus,
         audit: AuditRecorder | None = None,
         strangers: Strangers | None = None,
-        auto_approve_rate: float = 0.0,
     ) -> None:
-        """`auto_approve_rate`: from which rate of acceptance (0 to 1) an agent's `create` and
-        `update` are done at once; 0 is never.
-        """
-        self._vault = vault
-        self._strangers, self._auto_approve_rate = strangers or Strangers(), auto_approve_rate
+        self._vault, self._strangers = vault, strangers or Strangers()
         self._bus, self._audit = bus, audit or NullAuditRecorder()
-        self.store = SuggestionStore(vault, state, Sealer(home))
-        self._resolver = SuggestionResolver(vault, self.store)
+        self.store = SuggestionStore(vault, state)
+        self._applier = SuggestionApplier(vault, self.store)
         self._hands = WeakValueDictionary[str, asyncio.Lock]()
         self._filing = asyncio.Lock()
 
     @property
     def trouble(self) -> str | None:
-        return self._resolver.trouble
+        return self._applier.trouble
 
     def all(self, *, status: Status | None = None, sees: Sees = _sees_all) -> list[Suggestion]:
         """Those that exist for a caller who `sees` these files, newest first."""
@@ -144,9 +130,6 @@ class Suggestions:
         found = [self.store.get(name) for name in names]
         return [record.suggestion for record in found if record is not None]
 
-    def acceptance(self) -> list[Acceptance]:
-        return acceptance_of(record.suggestion for record in self.store.all())
-
     def bases(self) -> set[str]:
         """Digests of the texts that pending suggestions were decided on, which must be kept."""
         return {one.base for one in self.all(status="pending") if one.base is not None}
@@ -160,13 +143,11 @@ class Suggestions:
         async with self._filing:
             if (same := self._same_pending(made)) is not None:
                 return same
-            record, changes = await self._file(made)
-        suggestion, rate = record.suggestion, self._auto_approve_rate
-        if changes is not None and needs_no_asking(
-            suggestion, changes.before, changes.after, self.acceptance(), rate
-        ):
-            return await self.approve(suggestion.id, by=AUTO)
-        return suggestion
+            return await self._file(made, partial(self._planned, made))
+
+    def _planned(self, made: Suggestion) -> SuggestionRecord:
+        planned = self._applier.plan(made)
+        return record_of(replace(made, base=planned.base), planned)
 
     async def propose_several(self, names: Sequence[str], proposal: Proposal) -> Suggestion:
         """File one that stands for several that wait: who approves it approves each of them. Of the
@@ -176,34 +157,29 @@ class Suggestions:
         several = [self.record(name) for name in dict.fromkeys(names)]
         made = batch_of([one.suggestion for one in several], proposal, self._vault.clock())
         diffs = "\n".join(
-            one.preview.diff
-            + (f"(all of the new text)\n{one.preview.text}" if one.preview.text else "")
-            for one in several
+            one.diff + (f"(all of the new text)\n{one.text}" if one.text else "") for one in several
         )
         if len(diffs) > _LARGEST_AT_ONCE:
             raise EditRefusedError("these are too much to be looked at at once; put fewer together")
-        is_private = any(one.preview.is_private for one in several)
-        preview = SuggestionPreview(diff=diffs, is_private=is_private)
+        is_private = any(one.is_private for one in several)
+        record = SuggestionRecord(
+            suggestion=made, file=file_name(made), diff=diffs, is_private=is_private
+        )
         async with self._filing:
-            await self._file(made, preview)
-        return made
+            return await self._file(made, lambda: record)
 
-    async def _file(
-        self, made: Suggestion, preview: SuggestionPreview | None = None
-    ) -> tuple[SuggestionRecord, PlannedSuggestion | None]:
-        """Keep it, then write its file: after a crash in between the next start does. What it would
-        change is planned where no preview is given.
-        """
-        self._refuse_flood(made)
+    async def _file(self, made: Suggestion, make: Callable[[], SuggestionRecord]) -> Suggestion:
+        """Keep it, then write its file: after a crash in between the next start does."""
+        pending = self.all(status="pending")
+        of_one = sum(one.source_agent == made.source_agent for one in pending)
+        if of_one >= _MOST_OF_ONE or len(pending) >= _MOST_PENDING:
+            raise ActRefusedError(
+                f"{max(of_one, len(pending))} suggestions wait; a person is to decide first"
+            )
 
-        def file() -> tuple[SuggestionRecord, PlannedSuggestion | None]:
+        def file() -> SuggestionRecord:
             self._refuse_unaudited()
-            suggestion, planned, shown = made, None, preview
-            if shown is None:
-                planned = self._resolver.applier.plan(made)
-                suggestion = replace(made, base=planned.base)
-                shown = preview_of(suggestion, planned)
-            record = record_of(suggestion, file_name(suggestion), shown)
+            record = make()
             self.store.keep(record)
             try:
                 self.store.put_up(record)
@@ -211,11 +187,11 @@ class Suggestions:
                 now = self._vault.clock()
                 self.store.keep(record.over("rejected", "hook", error.message, now))
                 raise
-            return record, planned
+            return record
 
-        filed = await self._whole(file, lambda filed: self._report_filed(filed[0].suggestion))
-        await self._vault.notice([filed[0].file])
-        return filed
+        filed = await self._whole(file, lambda filed: self._report_filed(filed.suggestion))
+        await self._vault.notice([filed.file])
+        return filed.suggestion
 
     async def approve(
         self, name: str, *, by: str = USER, requester: Requester | None = None
@@ -246,7 +222,7 @@ class Suggestions:
         self, name: str, payload: Mapping[str, object] | None, by: str, requester: Requester | None
     ) -> Suggestion:
         return await self._resolved(
-            name, lambda record: self._resolver.apply(record, by, payload, requester), requester
+            name, lambda record: self._applier.apply(record, by, payload, requester), requester
         )
 
     async def reject(
@@ -288,14 +264,12 @@ class Suggestions:
         self, name: str, status: Status, by: str, says: str, requester: Requester | None = None
     ) -> Suggestion:
         def close(record: SuggestionRecord) -> SuggestionRecord:
-            return self._resolver.save(
-                record.over(status, by, says, self._vault.clock()), requester
-            )
+            return self._applier.save(record.over(status, by, says, self._vault.clock()), requester)
 
         return await self._resolved(name, close, requester)
 
     async def changes_watch(self, name: str) -> bool:
-        planned = await asyncio.to_thread(self._resolver.applier.plan, self.get(name))
+        planned = await asyncio.to_thread(self._applier.plan, self.get(name))
         return changes_watch(planned.before, planned.after)
 
     async def say(self, name: str, words: str, seen: SuggestionFile | None = None) -> None:
@@ -312,24 +286,6 @@ class Suggestions:
     def _hand(self, name: str) -> asyncio.Lock:
         """One caller at a time changes a suggestion, and decides on its present state."""
         return self._hands.setdefault(name, asyncio.Lock())
-
-    async def adopt(self, file: SuggestionFile, path: str) -> SuggestionRecord:
-        """Know a suggestion again by its sealed file, when the state was lost."""
-        suggestion = file.suggestion
-        if suggestion is None:
-            raise unknown(path)
-        return await self._whole(lambda: self._adopted(suggestion, file, path))
-
-    def _adopted(self, suggestion: Suggestion, file: SuggestionFile, path: str) -> SuggestionRecord:
-        try:
-            preview = preview_of(suggestion, self._resolver.applier.plan(suggestion))
-        except ParachuteError as error:
-            preview = SuggestionPreview(
-                diff=f"(what would change is not known any more: {error.message})"
-            )
-        record = SuggestionRecord(suggestion=suggestion, file=path, preview=preview, body=file.body)
-        self.store.keep(record)
-        return record
 
     async def place(self, name: str, path: str) -> None:
         async with self._hand(name):
@@ -359,9 +315,8 @@ class Suggestions:
         for record in self.store.all():
             if record.suggestion.applied_run in gone:
                 says = f"{record.suggestion.outcome.partition(';')[0]}, and was taken back"
-                suggestion = replace(record.suggestion, outcome=says)
-                over = record_of(suggestion, record.file, record.preview)
-                await self._whole(partial(self._resolver.save, over))
+                over = replace(record, suggestion=replace(record.suggestion, outcome=says))
+                await self._whole(partial(self._applier.save, over))
 
     async def settle(self) -> None:
         """At the start: finish what the last daemon was applying. StorageFailedError."""
@@ -374,7 +329,7 @@ class Suggestions:
         record = self.record(name)
         if record.applying is None:
             return record
-        return await self._whole(partial(self._resolver.settle, record), self._report)
+        return await self._whole(partial(self._applier.settle, record), self._report)
 
     def _same_pending(self, made: Suggestion) -> Suggestion | None:
         def key(of: Suggestion) -> tuple[str, str, str, str]:
@@ -382,14 +337,6 @@ class Suggestions:
 
         pending = (one for one in self.all(status="pending") if one.path == made.path)
         return next((one for one in pending if key(one) == key(made)), None)
-
-    def _refuse_flood(self, made: Suggestion) -> None:
-        pending = self.all(status="pending")
-        of_one = sum(one.source_agent == made.source_agent for one in pending)
-        if of_one >= _MOST_OF_ONE or len(pending) >= _MOST_PENDING:
-            raise ActRefusedError(
-                f"{max(of_one, len(pending))} suggestions wait; a person is to decide first"
-            )
 
     async def _resolved(
         self,

@@ -46,7 +46,6 @@ async def test_a_suggestion_is_listed_shown_approved_and_reported_afterwards(
         said = await does("edit", third, "--payload", str(tmp_path / "payload.json"))
         assert "modified   Create c.md" in said
         assert "approved   Create d.md" in await does("approve-all")
-        assert "reflector: 3 creates decided on, 50% accepted" in await does("list", "--all")
         code, complaint = await command_line.types("suggestions", "show", "../x")
         assert (code, "there is no suggestion" in complaint) == (1, True)
     assert [(vault / f"{name}.md").exists() for name in "abcd"] == [True, False, True, True]

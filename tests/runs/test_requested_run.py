@@ -143,7 +143,6 @@ def suggestions(module_rig: ModuleRig, tmp_path: Path) -> Suggestions:
     return Suggestions(
         module_rig.store,
         state=module_rig.state,
-        home=home,
         bus=module_rig.bus,
         audit=module_rig.audit,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from parachuted.suggestions import Suggestion
+from parachuted.suggestions.suggestion import SuggestionRecord
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
@@ -28,3 +29,9 @@ def suggestion(**more: object) -> Suggestion:
         "origin": "agent",
     }
     return Suggestion(**{**given, **more})  # type: ignore[arg-type]
+
+
+def shown(made: Suggestion | None = None, **more: object) -> SuggestionRecord:
+    """Its record, with what a person sees."""
+    values: dict[str, object] = {"file": "Suggestions/x.md", "diff": "+x"} | more
+    return SuggestionRecord(suggestion=made or suggestion(), **values)  # type: ignore[arg-type]

@@ -32,7 +32,6 @@ class MemoryAudit:
 @dataclass
 class SuggestionRig:
     folder: Path
-    rate: float = 0.0
     ask: object = None
     noticed: list[str] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
@@ -62,10 +61,8 @@ class SuggestionRig:
         self.suggestions = Suggestions(
             self.store,
             state=self.state,
-            home=self.home,
             bus=self.bus,
             audit=self.audit,
-            auto_approve_rate=self.rate,
         )
 
     def close(self) -> None:

@@ -95,15 +95,15 @@ async def test_a_tick_that_was_just_being_acted_on_counts_at_the_next_start(
     def dies(*_suggestion: object) -> None:
         raise KeyboardInterrupt
 
-    resolver = rig.suggestions._resolver
+    applier = rig.suggestions._applier
     keep = rig.suggestions.store.keep
     kept = []
-    monkeypatch.setattr(resolver.applier, "apply", dies)
+    monkeypatch.setattr(applier, "write", dies)
     monkeypatch.setattr(  # the process is gone: nothing is put right
         rig.suggestions.store, "keep", lambda one: kept.append(one) or kept[1:] or keep(one)
     )
     with pytest.raises(KeyboardInterrupt):
-        resolver.apply(rig.suggestions.record(made.id), "user", None)
+        applier.apply(rig.suggestions.record(made.id), "user", None)
     rig.reopen()
     async with listening(rig):
         pass
@@ -198,7 +198,6 @@ async def test_what_was_ticked_or_lost_while_no_daemon_ran_is_seen_at_the_start(
         ("source_agent: reflector", "source_agent: maintenance"),
         ('base: "', 'base: "0'),
         ("- [x] approve", "- [x] approve\n- [ ] approve all of them"),
-        ("seal: ", "seal: x #"),
     ],
 )
 async def test_a_file_that_was_edited_to_say_more_is_refused_in_words(rig, old, new):
@@ -206,9 +205,6 @@ async def test_a_file_that_was_edited_to_say_more_is_refused_in_words(rig, old, 
     rig.write("b.md", "one\n")
     async with listening(rig):
         retold(rig, rig.file(made), TICK, (old, new))
-    if old == "seal: ":  # what is known is not taken from the file
-        assert rig.text("a.md") == "two\n"
-        return
     assert (rig.text("a.md"), rig.text("b.md")) == ("one\n", "one\n")
     assert rig.now(made).is_pending
     assert "no longer said what was suggested" in rig.said(made)
@@ -279,42 +275,16 @@ async def test_a_tick_that_cannot_be_done_is_answered_in_the_file(rig):
     assert "> **It could not be done: a.md is a link" in rig.said(made)
 
 
-async def test_with_the_state_lost_those_that_wait_are_known_by_their_seals(rig):
-    made, text = await rig.proposed(), "line é\U0001f642\n" * 5_000
-    more = {"target_id": "para:brain:a1b2c3d4e5f6", "causes": ("c-1", "c-2")}
-    big = await rig.propose("big.md", {"text": text}, "create", **more)
-    rig.reopen(lose_state=True)
-    async with listening(rig):
-        pass
-    assert (rig.now(made), rig.now(big)) == (made, big)
-    async with listening(rig):
-        for one in (made, big):
-            ticked(rig, one)
-    assert (rig.text("a.md"), rig.text("big.md")) == ("two\n", text)
-
-
-async def test_with_the_state_lost_resolved_stays_so_and_forged_is_refused(rig):
-    made, forged = await rig.proposed(), await rig.created()
-    await rig.approve(made)
-    file = rig.file(forged)
-    rig.reopen(lose_state=True)
-    retold(rig, file, ("+b", "+c"), TICK)
-    async with listening(rig):
-        pass
-    assert rig.now(made).status == "approved"
-    assert [one.id for one in rig.suggestions.all()] == [made.id]
-    assert not (rig.vault / "b.md").exists()
-    assert "not known here" in file.read_text("utf-8")
-
-
-async def test_with_another_key_nothing_that_was_sealed_before_is_believed(rig):
-    made = await rig.proposed()
+async def test_with_the_state_lost_no_file_is_believed_and_a_tick_is_answered(rig):
+    made, done = await rig.proposed(), await rig.created()
+    await rig.approve(done)
     rig.tick(made, "approve")
-    (rig.home / "suggestions.key").unlink()
     rig.reopen(lose_state=True)
     async with listening(rig):
         pass
     assert (rig.text("a.md"), rig.suggestions.all()) == ("one\n", [])
+    files = [file.read_text("utf-8") for file in (rig.vault / "Suggestions").iterdir()]
+    assert ["not known here" in text for text in files].count(True) == 1
 
 
 async def test_an_undo_of_what_was_approved_is_reported_in_its_file(rig):

@@ -31,7 +31,6 @@ PIECES = st.sampled_from(
         *(
             'payload: "{\\"text\\": \\"evil\\"}"',
             'status: "approved"',
-            "seal: ",
             "b.md",
             "evil",
             "two",

@@ -5,24 +5,19 @@ a person's words unseen.
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
-from datetime import timedelta
 from typing import get_args
 
 import pytest
 
-from parachuted.errors import EditRefusedError, NotFoundError, StorageFailedError
-from parachuted.suggestions.store import KEY_FILE, Sealer, preview_of, record_from, record_of
+from parachuted.errors import EditRefusedError, NotFoundError
+from parachuted.suggestions.store import record_of
 from parachuted.suggestions.suggestion import (
     PlannedSuggestion,
     Status,
-    Suggestion,
-    SuggestionPreview,
+    record_from,
 )
 from parachuted.vault import VaultPath
-from tests.suggestions.sample_suggestions import NOON, suggestion
-
-LATER = NOON + timedelta(days=1)
+from tests.suggestions.sample_suggestions import NOON, shown, suggestion
 
 
 async def test_all_are_there_again_but_for_a_record_that_cannot_be_read(rig):
@@ -66,19 +61,22 @@ async def test_a_file_made_by_another_thread_in_that_moment_is_no_conflict(rig, 
     assert rig.file(made).is_file()
 
 
-async def test_of_those_resolved_long_ago_the_names_alone_are_kept(rig, monkeypatch):
+async def test_those_resolved_long_ago_are_forgotten(rig, monkeypatch):
     monkeypatch.setattr("parachuted.suggestions.store._MOST_KEPT", 2)
     made = [await rig.propose(f"{number}.md", {"text": "x\n"}, "create") for number in range(4)]
     for one in made:
         await rig.suggestions.reject(one.id)
     assert [one.id for one in rig.suggestions.all()] == [made[3].id, made[2].id]
-    assert [rig.suggestions.store.is_over(one.id) for one in made] == [True, True, False, False]
+    assert [one["document"]["id"] for one in rig.state.table("suggestions")] == [
+        made[2].id,
+        made[3].id,
+    ]
 
 
 def test_all_of_what_would_change_is_shown_one_way_or_the_other():
     def preview(before, after, action="update"):
         planned = PlannedSuggestion(before=before, after=after, base=None)
-        return preview_of(suggestion(action=action), planned)
+        return record_of(suggestion(action=action), planned)
 
     long = "".join(f"line {number}\n" for number in range(5_000))
     assert preview(b"", long.encode()).text == long
@@ -95,16 +93,12 @@ def test_a_file_that_is_larger_than_any_of_ours_is_not_read(rig):
 
 
 def test_it_is_the_same_after_json():
-    made = record_of(
-        suggestion(),
-        "Suggestions/x.md",
-        SuggestionPreview(diff="+x", text="x", words="no", after=(("a", "b"),)),
-    )
+    made = shown(text="x", words="no", after=(("a", "b"),), is_private=True, applying="r-2")
     assert record_from(json.loads(json.dumps(made.to_json()))) == made
 
 
 def test_only_what_the_table_says_follows_a_state():
-    waits = record_of(suggestion(), "Suggestions/x.md", SuggestionPreview(diff="+x"))
+    waits = shown()
     started = waits.start("r-2", "user", None)
     assert started.waiting() == waits
     for state, following in (
@@ -124,40 +118,7 @@ def test_only_what_the_table_says_follows_a_state():
 
 
 def test_what_is_none_is_refused():
-    made = record_of(suggestion(), "Suggestions/x.md", SuggestionPreview(diff="+x")).to_json()
+    made = shown().to_json()
     for change in ({"document": None}, {"after": "x"}, {"document": {}}):
         with pytest.raises((ValueError, KeyError, TypeError)):
             record_from({**made, **change})
-
-
-def test_it_holds_for_what_is_shown_with_the_same_key_alone(home):
-    sealer, made = Sealer(home), suggestion()
-    seal = sealer.seal(made, "shown")
-    assert Sealer(home).holds(seal, made, "shown")
-    assert (home / KEY_FILE).stat().st_mode & 0o777 == 0o600
-    assert len((home / KEY_FILE).read_text()) == 64
-    assert not sealer.holds(seal, made, "shown otherwise")
-    assert not sealer.holds("", made, "shown")
-    assert not sealer.holds("é" * 64, made, "shown")
-    (home / KEY_FILE).unlink()
-    assert not Sealer(home).holds(seal, made, "shown")
-
-
-@pytest.mark.parametrize("field", [field.name for field in fields(Suggestion)])
-def test_it_breaks_with_any_field(home, field):
-    others = {"timestamp": LATER, "resolved_at": LATER, "causes": ()}
-    sealer, made = Sealer(home), suggestion()
-    changed = replace(made, **{field: others.get(field, "another")})
-    assert not sealer.holds(sealer.seal(made, "shown"), changed, "shown")
-
-
-def test_a_key_that_others_could_read_or_that_is_none_seals_nothing(home):
-    Sealer(home).seal(suggestion(), "")
-    (home / KEY_FILE).chmod(0o644)
-    with pytest.raises(StorageFailedError, match="chmod 600"):
-        Sealer(home).seal(suggestion(), "")
-    for text in ("", "zz", "00"):
-        (home / KEY_FILE).write_text(text)
-        (home / KEY_FILE).chmod(0o600)
-        with pytest.raises(StorageFailedError, match="holds no key"):
-            Sealer(home).seal(suggestion(), "")

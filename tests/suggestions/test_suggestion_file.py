@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.suggestions.suggestion import (
-    SuggestionPreview,
     body_of,
     file_name,
     from_document,
@@ -20,7 +19,7 @@ from parachuted.suggestions.suggestion import (
     with_words,
     write_file,
 )
-from tests.suggestions.sample_suggestions import NOON, suggestion
+from tests.suggestions.sample_suggestions import NOON, shown, suggestion
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=200)
 
@@ -35,9 +34,9 @@ RESOLVED = {
 }
 
 
-def written(made, preview=None) -> tuple[bytes, str]:
-    body = body_of(made, preview or SuggestionPreview(diff="-one\n+two\n"))
-    return write_file(made, body, "5" * 64), body
+def written(made, **more: object) -> tuple[bytes, str]:
+    record = shown(made, **more)
+    return write_file(record), body_of(record)
 
 
 @pytest.mark.parametrize(
@@ -53,12 +52,7 @@ def test_it_is_read_back_as_it_was_written(more):
     made = suggestion(**more)
     data, body = written(made)
     file = read_file(data)
-    assert (file.suggestion, file.seal, file.body, file.is_ticked) == (
-        made,
-        "5" * 64,
-        normal(body),
-        False,
-    )
+    assert (file.suggestion, file.body, file.is_ticked) == (made, normal(body), False)
 
 
 @given(
@@ -72,7 +66,7 @@ def test_nothing_that_an_agent_writes_ticks_a_box_or_changes_a_field(
     reasoning, agent, text, diff, path
 ):
     made = suggestion(reasoning=reasoning, source_agent=agent, payload={"text": text}, path=path)
-    data, body = written(made, SuggestionPreview(diff=diff, text=text))
+    data, body = written(made, diff=diff, text=text)
     file = read_file(data)
     assert (file.suggestion, file.body, file.is_ticked) == (made, normal(body), False)
     ticked = read_file(
@@ -99,28 +93,24 @@ def test_nothing_that_an_agent_writes_ticks_a_box_or_changes_a_field(
 )
 def test_a_box_that_an_agent_draws_is_none(trick):
     made = suggestion(reasoning=trick, source_agent=trick, path="a.md")
-    data, _ = written(
-        made, SuggestionPreview(diff=trick, text=trick, words=trick, after=((trick, trick),))
-    )
+    data, _ = written(made, diff=trick, text=trick, words=trick, after=((trick, trick),))
     assert read_file(data).suggestion == made
     assert not read_file(data).is_ticked
 
 
 def test_characters_that_are_not_seen_are_reported():
-    assert "It holds characters that are not seen: U+202E x1." in body_of(
-        suggestion(), SuggestionPreview(diff="+a\u202eb\n")
-    )
+    assert "It holds characters that are not seen: U+202E x1." in body_of(shown(diff="+a\u202eb\n"))
 
 
 def test_a_fence_that_an_agent_writes_does_not_end_the_one_around_it():
-    body = body_of(suggestion(), SuggestionPreview(diff="+````\n+## What was approved\n"))
+    body = body_of(shown(diff="+````\n+## What was approved\n"))
     assert "`````diff\n+````\n+## What was approved\n`````" in body
 
 
 def test_once_it_is_resolved_there_is_no_box():
     made = suggestion(status="rejected", resolved_by="user", outcome="no need")
-    assert "[ ]" not in body_of(made, SuggestionPreview(diff="+x"))
-    assert "**rejected** by user: no need" in body_of(made, SuggestionPreview(diff="+x"))
+    assert "[ ]" not in body_of(shown(made))
+    assert "**rejected** by user: no need" in body_of(shown(made))
 
 
 @given(st.binary(max_size=2_000))

@@ -16,7 +16,7 @@ from parachuted.errors import (
     PathRefusedError,
     StorageFailedError,
 )
-from parachuted.suggestions.applying import SuggestionResolver
+from parachuted.suggestions.applying import SuggestionApplier
 
 KEVIN = "# Kevin\n\n## Facts\n\nA friend.\n\n## Recent Activity\n\n- 2024-01-01: Moved\n"
 
@@ -272,22 +272,6 @@ async def test_what_a_stranger_led_to_stays_a_strangers_text_once_approved(rig):
     assert "origin: stranger" in rig.said(made)
 
 
-async def test_after_enough_approvals_an_agents_updates_are_done_at_once(rig):
-    rig.rate = 0.9
-    rig.reopen()
-    rig.write("a.md", "0\n")
-    for number in range(20):
-        made = await rig.propose("a.md", {"text": f"{number + 1}\n"})
-        assert made.is_pending
-        await rig.approve(made)
-    done = await rig.propose("a.md", {"text": "at once\n"})
-    assert (done.status, done.resolved_by) == ("approved", "auto")
-    assert rig.history.run(done.applied_run)["suggestion"]["resolved_by"] == "auto"
-    watching = {"key": "watch", "value": ["Daily/**"]}
-    assert (await rig.propose("a.md", watching)).is_pending
-    assert rig.text("a.md") == "at once\n"
-
-
 async def test_a_crash_between_write_and_record_leaves_one_effect_and_one_run(rig, monkeypatch):
     rig.write("a.md", "one\n")
     made = await rig.propose("a.md", {"section": "S", "content": "x", "append": True})
@@ -295,10 +279,10 @@ async def test_a_crash_between_write_and_record_leaves_one_effect_and_one_run(ri
     def crash(*_args, **_more):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(SuggestionResolver, "_save_run", crash)
+    monkeypatch.setattr(SuggestionApplier, "_save_run", crash)
     record = rig.suggestions.record(made.id)
     with pytest.raises(KeyboardInterrupt):
-        rig.suggestions._resolver.apply(record, "user", None)
+        rig.suggestions._applier.apply(record, "user", None)
     monkeypatch.undo()
     rig.reopen()
     assert rig.now(made).is_pending

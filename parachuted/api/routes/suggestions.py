@@ -17,7 +17,6 @@ from parachuted.api.http.route import ApiCall, RequestModel, Whole, refuse_watch
 from parachuted.errors import ParachuteError
 from parachuted.keys import EVERYWHERE
 from parachuted.suggestions import Status, Suggestion, Suggestions
-from parachuted.suggestions.applying import Acceptance
 from parachuted.suggestions.payload import check_payload, text_after
 from parachuted.suggestions.suggestion import KEY, USER, title_of
 from parachuted.vault import PathText, Store, VaultPath, printable
@@ -48,7 +47,6 @@ class SuggestionList:
 
     suggestions: list[ListedSuggestion]
     count: int
-    acceptance: list[Acceptance]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +84,14 @@ class SuggestionRoutes:
             for suggestion in self._suggestions.all(status=status)
             if agent in {None, suggestion.source_agent}
         ]
-        listed = list(map(self._listed, found[:limit]))
-        return SuggestionList(listed, len(found), self._suggestions.acceptance())
+        return SuggestionList(list(map(self._listed, found[:limit])), len(found))
 
     @get(f"/api/suggestions/{_ID}", _MODULE, "read")
     async def one(self, id_: str) -> SuggestionDetail:
         """One suggestion, with its diff."""
         record = self._suggestions.record(id_)
-        listed, preview = self._listed(record.suggestion), record.preview
-        return SuggestionDetail(**_fields(listed), diff=preview.diff, text=preview.text)
+        listed = self._listed(record.suggestion)
+        return SuggestionDetail(**_fields(listed), diff=record.diff, text=record.text)
 
     @post(f"/api/suggestions/{_ID}/approve", _MODULE, "write")
     async def approve(self, call: ApiCall) -> ListedSuggestion:

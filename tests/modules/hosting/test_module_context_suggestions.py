@@ -39,7 +39,6 @@ def suggestions(module_rig, tmp_path) -> Suggestions:
     return Suggestions(
         module_rig.store,
         state=module_rig.state,
-        home=home,
         bus=module_rig.bus,
         audit=module_rig.audit,
     )

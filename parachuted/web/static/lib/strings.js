@@ -558,8 +558,6 @@ export const t = {
     rejected: 'Rejected. Everything stays as it is.',
     approved: 'Done as suggested.',
     approvedAll: (/** @type {number} */ done, /** @type {number} */ failed) => (failed ? `${done} done; ${failed} could not be.` : `${done} done.`),
-    agreed: 'How often you agreed',
-    rate: (/** @type {number} */ percent, /** @type {number} */ of) => `${percent} % of ${of}`,
     wants: /** @type {Record<string, string>} */ ({ read: 'wants to read', write: 'wants to write', bash: 'wants to run', network: 'wants to reach', trusted: 'wants to work without limits on' }),
     until: (/** @type {string} */ when) => `Denied if not answered, ${when}`,
     answers: { once: 'Once', session: 'For this session', deny: 'Deny', never: 'Never' },

@@ -23,14 +23,10 @@ export default function Suggestions() {
   return html`
     <div class="page suggestions">
       <header><h1>${t.suggestions.title}</h1>${listed.data?.suggestions.length > 1 && may('curator', 'write') && html`<${Button} icon="check" onClick=${() => approveAll(listed.reload)}>${t.suggestions.approveAll}<//>`}</header>
-      <div class="beside">
-        <div>
-          <${Shown} of=${asked}>${(/** @type {any} */ found) => (found.permissions.length > 0 ? html`<h2>${t.suggestions.permissions}</h2>${found.permissions.map((/** @type {any} */ one) => html`<${Permission} key=${one.id} of=${one} onDone=${asked.reload} />`)}` : null)}<//>
-          <${Shown} of=${listed}>${(/** @type {any} */ found) => (found.suggestions.length > 0 ? html`<h2>${t.suggestions.suggested}</h2>${may('curator', 'write') && html`<p class="soft">${t.suggestions.keys}</p>`}${found.suggestions.map((/** @type {any} */ one) => html`<${Suggestion} key=${one.id} of=${one} onDone=${listed.reload} />`)}`
-            : asked.data?.permissions.length === 0 ? html`<${Empty}>${t.suggestions.empty}<//>` : null)}<//>
-        </div>
-        <aside>${listed.data?.acceptance.length > 0 && html`<h2>${t.suggestions.agreed}</h2><dl class="facts">${listed.data.acceptance.map((/** @type {any} */ one) => html`
-          <div key=${one.agent + one.action}><dt>${one.agent}, ${one.action}</dt><dd>${t.suggestions.rate(Math.round(one.rate * 100), one.approved + one.modified + one.rejected)}</dd></div>`)}</dl>`}</aside>
+      <div>
+        <${Shown} of=${asked}>${(/** @type {any} */ found) => (found.permissions.length > 0 ? html`<h2>${t.suggestions.permissions}</h2>${found.permissions.map((/** @type {any} */ one) => html`<${Permission} key=${one.id} of=${one} onDone=${asked.reload} />`)}` : null)}<//>
+        <${Shown} of=${listed}>${(/** @type {any} */ found) => (found.suggestions.length > 0 ? html`<h2>${t.suggestions.suggested}</h2>${may('curator', 'write') && html`<p class="soft">${t.suggestions.keys}</p>`}${found.suggestions.map((/** @type {any} */ one) => html`<${Suggestion} key=${one.id} of=${one} onDone=${listed.reload} />`)}`
+          : asked.data?.permissions.length === 0 ? html`<${Empty}>${t.suggestions.empty}<//>` : null)}<//>
       </div>
     </div>`;
 }
