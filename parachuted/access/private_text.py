@@ -1,33 +1,19 @@
 """Private text: what of a note enters no prompt and no index that an agent reads. Pure.
 
-In place of a private part an agent reads one line, which it may move, but not lose: what it writes
-has the private text put back.
+In place of a private part an agent reads one line. It changes such a note section by section.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 
 from parachuted.access.private_parts import private_parts
 from parachuted.errors import ActRefusedError
-from parachuted.vault import (
-    Edit,
-    ReplaceAll,
-    ReplaceSpans,
-    SectionEdit,
-    SeveralEdits,
-    apply_edit,
-    parse_note,
-)
+from parachuted.vault import Edit, ReplaceSpans, SeveralEdits, parse_note
 
-_BEGINS = r"(?:#{1,6} )?"
-LEFT_OUT = re.compile(rf"^{_BEGINS}\(private part \d+: left out\)", re.MULTILINE)
-_MARK = re.compile(
-    rb"^%b\(private part (\d+): left out\)[ \t]*(?:\r?\n|\Z)" % _BEGINS.encode(), re.MULTILINE
-)
+LEFT_OUT = re.compile(r"^(?:#{1,6} )?\(private part \d+: left out\)", re.MULTILINE)
 
 
 def without_private(data: bytes) -> bytes:
@@ -71,55 +57,23 @@ def left_out_of(answer: object) -> str:
     return ""
 
 
-def edit_keeping_private(edit: Edit, before: bytes) -> Edit:
-    """An agent's edit, with the private parts in place of their lines.
-
-    Raises ActRefusedError where a private part would be lost.
+def refuse_losing_private(edit: Edit, before: bytes, after: bytes) -> None:
+    """Of an agent's edit, which leads to that text. Raises ActRefusedError where a private part
+    would be lost, or its places are not those of the whole text.
     """
-    parts = _parts(before)
-    if not parts:
-        return edit
-    edit = _with_parts(edit, parts)
-    kept = Counter(part.strip() for part in _parts(apply_edit(edit, before)))
-    if Counter(part.strip() for part in parts) - kept:
+    kept = Counter(_private_texts(after))
+    if Counter(private := _private_texts(before)) - kept or (private and _has_spans(edit)):
         raise ActRefusedError(
-            "the note has a private part, which an agent neither sees nor changes; keep its line "
-            "(private part …: left out) on a line of its own, or edit another section"
+            "the note has a private part, which an agent neither sees nor changes; edit another "
+            "section of it"
         )
-    return edit
 
 
-def edit_with_private(edit: Edit, before: bytes) -> Edit:
-    """The edit, with the note's private parts where its text has their lines."""
-    parts = _parts(before)
-    return _with_parts(edit, parts) if parts else edit
+def _private_texts(data: bytes) -> list[bytes]:
+    return [data[part.start : part.stop].strip() for part in private_parts(parse_note(data))]
 
 
-def _with_parts(edit: Edit, parts: Sequence[bytes]) -> Edit:
+def _has_spans(edit: Edit) -> bool:
     if isinstance(edit, SeveralEdits):
-        return SeveralEdits(edits=tuple(_with_parts(one, parts) for one in edit.edits))
-    if isinstance(edit, ReplaceSpans):
-        raise ActRefusedError(
-            "the note has a private part, so no places in its text can be named; edit a section"
-        )
-    if isinstance(edit, ReplaceAll):
-        return ReplaceAll(data=_restored(edit.data, parts))
-    if isinstance(edit, SectionEdit):
-        content = _restored(edit.content.encode("utf-8", "surrogatepass"), parts)
-        return replace(edit, content=content.decode("utf-8", "surrogatepass"))
-    return edit
-
-
-def _parts(data: bytes) -> list[bytes]:
-    return [data[part.start : part.stop] for part in private_parts(parse_note(data))]
-
-
-def _restored(data: bytes, parts: Sequence[bytes]) -> bytes:
-    def part(found: re.Match[bytes]) -> bytes:
-        number = int(found[1])
-        if not 0 < number <= len(parts):
-            return found[0]
-        kept = parts[number - 1]
-        return kept if kept.endswith(b"\n") or found.end() == len(data) else kept + b"\n"
-
-    return _MARK.sub(part, data)
+        return any(map(_has_spans, edit.edits))
+    return isinstance(edit, ReplaceSpans)

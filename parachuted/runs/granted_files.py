@@ -16,7 +16,7 @@ from functools import partial
 
 from parachuted.access.caller import Caller, CallRecord, RunRestrictions
 from parachuted.access.notes import Writer
-from parachuted.access.private_text import edit_keeping_private, without_private
+from parachuted.access.private_text import refuse_losing_private, without_private
 from parachuted.access.run_watch import ProposedChange, RunWatch
 from parachuted.access.strangers import MARK, Strangers, Taint, marked, says_stranger
 from parachuted.audit.chain import AuditRecorder
@@ -30,7 +30,7 @@ from parachuted.errors import (
 )
 from parachuted.history.acts import ActStep
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.note_values import FileChange, has_spans
+from parachuted.runs.note_values import FileChange
 from parachuted.tools.move import Mover, MoveResult, Writing
 from parachuted.vault import (
     BRINGS_BACK,
@@ -322,19 +322,6 @@ class GrantedFiles:
     def _needs_mark(self) -> bool:
         return self.user.is_strangers or bool(self.user.taint)
 
-    def _marking(
-        self, path: VaultPath, edit: Edit, before: bytes, after: bytes | None, *, is_persons: bool
-    ) -> Edit:
-        """Adds the mark after strangers' text was read, unless the words are a person's."""
-        needs_mark = says_stranger(before) or (self._needs_mark and not is_persons)
-        if not needs_mark or not path.endswith(NOTE_SUFFIXES):
-            return edit
-        if after is not None and says_stranger(after):
-            return edit
-        if isinstance(edit, ReplaceAll):
-            return ReplaceAll(data=marked(path, edit.data))
-        return SeveralEdits(edits=(edit, MARK))
-
     def _written(
         self,
         real: VaultPath,
@@ -399,86 +386,69 @@ class GrantedFiles:
         return after
 
     def _made(self, real: VaultPath, change: FileChange, author: Author) -> WriteResult:
-        edit, base = change.edit, change.base
-        if edit is None:
+        base = change.base
+        if change.edit is None:
             return self.store.delete(real, author, base=base)
         if change.source is not None:
             source = self.check_write(change.source, is_named=True)
             before = self.store.objects.get(str(base)) or b""
-            self._refuse_watching(real, before, _whole(edit) or b"", was=source)
+            self._refuse_watching(real, before, _whole(change.edit) or b"", was=source)
             return self.store.move(source, real, author, base=base)
-        if not change.is_new:
-            try:
-                return self._edited(real, change, edit, author)
-            except NotFoundError:
-                if base is not None or _whole(edit) is None:
-                    raise
-        data = _whole(edit) or b""
-        if self._needs_mark and not change.is_persons:
-            data = marked(real, data)
-        self._refuse_watching(real, b"", data)
-        return self.store.create(real, data, author)
-
-    def _edited(
-        self, real: VaultPath, change: FileChange, edit: Edit, author: Author
-    ) -> WriteResult:
-        after = None
-        before, edit = self._present(real, edit, change.base)
-        # what is refused here the store refuses too, with what the caller is to know
-        with suppress(NotFoundError, ConflictError, EditRefusedError):
-            after = self._applied(real, edit, change.base, before)
-            self._refuse_watching(real, before.data, after)
-        edit = self._marking(real, edit, before.data, after, is_persons=change.is_persons)
-        return self.store.edit(real, edit, author, base=change.base)
+        planned, edit, before = self._decide(real, change, change.edit)
+        self._refuse_watching(real, before, planned.data or b"")
+        if planned.action == "create":
+            return self.store.create(real, planned.data or b"", author)
+        return self.store.edit(real, edit, author, base=base)
 
     def _plan(self, real: VaultPath, change: FileChange) -> ProposedChange:
-        """A whole text was decided on its base; a part of one is put where it belongs now."""
-        plan, edit, base = partial(ProposedChange, path=str(real)), change.edit, change.base
-        if edit is None:
-            return plan(action="delete", base=self.store.read(real, keep=True).digest, data=None)
-        before, whole = None, _whole(edit)
-        if whole is not None and self._needs_mark:
-            whole = marked(real, whole)
-        if not change.is_new:
-            try:
-                before, edit = self._present(real, edit, base, keep=True)
-            except NotFoundError:
-                if base is not None or whole is None:
-                    raise
-        if before is None:
-            return plan(action="create", base=None, data=whole)
-        if base is not None and whole is not None:
-            return plan(action="update", base=base, data=whole)
-        since = base if has_spans(edit) else None
-        data = self._applied(real, edit, since, before)
-        edit = self._marking(real, edit, before.data, data, is_persons=False)
-        data = self._applied(real, edit, since, before)
-        return plan(action="update", base=before.digest, data=data)
+        """The texts that it names are kept."""
+        if change.edit is not None:
+            return self._decide(real, change, change.edit, keep=True)[0]
+        base = self.store.read(real, keep=True).digest
+        return ProposedChange(path=str(real), action="delete", base=base, data=None)
 
-    def _present(
-        self, real: VaultPath, edit: Edit, base: str | None, *, keep: bool = False
-    ) -> tuple[FileContent, Edit]:
-        """The file as it is, and the edit with the private parts that its author does not see.
-
-        Any kept text can be named by its digest, and a merge would reveal it, so the base is one
-        that was read here.
+    def _decide(
+        self, real: VaultPath, change: FileChange, edit: Edit, *, keep: bool = False
+    ) -> tuple[ProposedChange, Edit, bytes]:
+        """What the file becomes, by which edit, and what it holds now. A whole text was decided on
+        its base; a part of one is put where it belongs now.
         """
-        self._refuse_large(real)
-        before = self.store.read(real, keep=keep)
-        has_moved = base not in {None, before.digest}
-        if has_moved and (real, base) not in self._bases:
+        plan, base, whole = partial(ProposedChange, path=str(real)), change.base, _whole(edit)
+        needs_mark = self._needs_mark and not change.is_persons
+        present = None if change.is_new else self._present(real, base, keep=keep)
+        if present is None:
+            if not change.is_new and (base is not None or whole is None):
+                raise NotFoundError(f"{printable(real)} is not in the vault")
+            data = marked(real, whole or b"") if needs_mark else whole
+            return plan(action="create", base=None, data=data), edit, b""
+        before = present.data
+        after = self._applied(real, edit, base, present)
+        if not self._sees_private(real):
+            refuse_losing_private(edit, before, after)
+        if needs_mark or says_stranger(before):
+            edit = _marking(real, edit, after)
+            after = self._applied(real, edit, base, present)
+        if base is not None and whole is not None:
+            planned = plan(action="update", base=base, data=_whole(edit))
+        else:
+            planned = plan(action="update", base=present.digest, data=after)
+        return planned, edit, before
+
+    def _present(self, real: VaultPath, base: str | None, *, keep: bool) -> FileContent | None:
+        """The file as it is, if there is one. Any kept text can be named by its digest, and a merge
+        would reveal it, so the base is one that was read here.
+        """
+        try:
+            self._refuse_large(real)
+            before = self.store.read(real, keep=keep)
+        except NotFoundError:
+            return None
+        if base not in {None, before.digest} and (real, base) not in self._bases:
             raise NotFoundError(
                 f"the text this was decided on ({str(base)[:12]}) is not one that was read here; "
                 f"read {printable(real)} again"
             )
-        if self._sees_private(real):
-            return before, edit
-        whole = edit_keeping_private(edit, before.data)
-        if whole != edit and has_moved:
-            raise EditRefusedError(
-                f"{printable(real)} has a private part and has changed meanwhile; read it again"
-            )
-        return before, whole
+        return before
 
     def _applied(self, real: VaultPath, edit: Edit, base: str | None, before: FileContent) -> bytes:
         """Merged with what others wrote since its base."""
@@ -513,6 +483,15 @@ class GrantedFiles:
             raise ConflictError(
                 error.message, base=b"", ours=ours, theirs=theirs, is_known=is_known
             ) from None
+
+
+def _marking(path: VaultPath, edit: Edit, after: bytes) -> Edit:
+    """The edit, with the mark of strangers' text where it would lead to a text without."""
+    if not path.endswith(NOTE_SUFFIXES) or says_stranger(after):
+        return edit
+    if isinstance(edit, ReplaceAll):
+        return ReplaceAll(data=marked(path, edit.data))
+    return SeveralEdits(edits=(edit, MARK))
 
 
 def _whole(edit: Edit) -> bytes | None:

@@ -108,17 +108,6 @@ class GrantedIndex:
         rows = tuple(make_row(row) for row in page.rows if row.path in visible)
         return NotePage(notes=rows, next=page.next, is_indexing=is_indexing)
 
-    def links(self, path: VaultPath, beyond: Sequence[str]) -> Links:
-        note = self.note(path, beyond)
-        titles = self._titles([link.path for link in note.links if link.path is not None])
-        found, line, at = list[LinkRow](), 1, 0
-        for link in note.links:
-            line += note.text.count("\n", at, link.start)
-            at = link.start
-            title = None if link.path is None else titles.get(link.path)
-            found.append(LinkRow(path=link.path, title=title, line=line, text=link.target))
-        return found
-
     def backlinks(self, path: VaultPath) -> Links:
         real = self._files.find(path)
         self._files.store.root.size(real)  # which raises where there is none

@@ -239,12 +239,6 @@ class GrantedVault:
         )
         return await run_uninterrupted(self._known.page, query, is_asked=cursor == _STRANGERS)
 
-    async def links(self, path: str) -> Links:
-        """The links in a note, in its order, with the notes that they lead to."""
-        target = VaultPath.parse(path)
-        beyond = await self._beyond("read", target)
-        return await run_uninterrupted(self._known.links, target, beyond)
-
     async def backlinks(self, path: str) -> Links:
         """The links to a file, by the notes that they stand in, from the index."""
         return await run_uninterrupted(self._known.backlinks, VaultPath.parse(path))

@@ -148,13 +148,6 @@ def file_change(change: NoteChange) -> FileChange:
     return FileChange(path=path, edit=edit, base=change.base)
 
 
-def has_spans(edit: Edit) -> bool:
-    """Whether the edit means something in the text alone that it was decided on."""
-    if isinstance(edit, SeveralEdits):
-        return any(map(has_spans, edit.edits))
-    return isinstance(edit, ReplaceSpans)
-
-
 def set_key(key: str, value: object) -> SetVaultKey:
     if isinstance(value, str | int | float | bool):
         return SetVaultKey(key=key, value=value)

@@ -138,7 +138,7 @@ class SuggestionApplier:
         ours, theirs = clash.ours or b"", clash.theirs or b""
         try:
             if "text" not in suggestion.effect:
-                edit = edit_of(suggestion.effect, base)
+                edit = edit_of(suggestion.effect)
                 if suggestion.is_strangers:
                     edit = SeveralEdits(edits=(edit, MARK))
                 return self._store.edit(path, edit, author, base=suggestion.base)

@@ -22,7 +22,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from parachuted.access.paths import is_control
-from parachuted.access.private_text import edit_with_private
+from parachuted.access.private_text import is_shortened
 from parachuted.agents.job import Tool, ToolResult
 from parachuted.errors import EditRefusedError, NotFoundError, ParachuteError, PathRefusedError
 from parachuted.suggestions.suggestion import (
@@ -103,18 +103,20 @@ _RULES: Mapping[str, tuple[Callable[[object], bool], str]] = {
 def text_after(
     action: SuggestionAction, payload: Mapping[str, object], before: bytes | None
 ) -> bytes | None:
-    """What a file that holds `before` holds afterwards; None: no file. Private parts that were not
-    shown come back. Raises EditRefusedError and NotFoundError as edits do.
+    """What a file that holds `before` holds afterwards; None: no file. Raises EditRefusedError and
+    NotFoundError as edits do.
     """
     if action == "delete":
         return None
-    return apply_edit(edit_of(payload, before or b""), before or b"")
+    return apply_edit(edit_of(payload), before or b"")
 
 
-def edit_of(payload: Mapping[str, object], before: bytes) -> Edit:
+def edit_of(payload: Mapping[str, object]) -> Edit:
     """The edit that a checked payload stands for. Raises EditRefusedError."""
+    if is_shortened(f"{payload.get('text', '')}\n{payload.get('content', '')}"):
+        raise EditRefusedError("the note has a private part; suggest a change of another section")
     if "base64" not in payload:
-        return edit_with_private(_text_edit(payload), before)
+        return _text_edit(payload)
     try:
         return ReplaceAll(data=base64.b64decode(str(payload["base64"]), validate=True))
     except binascii.Error as error:

@@ -15,7 +15,13 @@ from parachuted.access.grant import Grant
 from parachuted.access.paths import is_control
 from parachuted.access.run_watch import ProposedChange
 from parachuted.access.strangers import Taint
-from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
+from parachuted.errors import (
+    ActRefusedError,
+    ConflictError,
+    EditRefusedError,
+    NotFoundError,
+    PathRefusedError,
+)
 from parachuted.keys import EVERYWHERE, NOWHERE
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.granted_vault import GrantedVault
@@ -124,10 +130,12 @@ async def test_a_whole_text_is_put_forward_on_the_base_it_was_decided_on(module_
     watch = Watch()
     notes = vault(module_rig, watch)
     base = await notes.digest("Work/plan.md")
-    module_rig.save("Work/plan.md", "# Plan\n\nbeans\nand peas\n")
+    module_rig.save("Work/plan.md", "# Plan\n\nbeans\n\nand peas\n")
     await notes.read("Inbox/mail.md")
 
     with pytest.raises(ActRefusedError):
+        await notes.write("Work/plan.md", "# The plan\n\nbeans\n", base=base)
+    with pytest.raises(ConflictError):
         await notes.write("Work/plan.md", "# Plan\n\nleeks\n", base=base)
     with pytest.raises(NotFoundError, match="not one that was read here"):
         await notes.write("Work/plan.md", "x", base=digest_of(b"beans and heliotrope\n"))
@@ -231,9 +239,11 @@ async def test_a_run_is_not_shown_what_is_private_and_cannot_lose_it(module_rig)
     assert "heliotrope" not in shown
     assert "# (private part 1: left out)\n# Log" in shown
     assert "Work/day.md" not in await call(notes, "search_notes", query="heliotrope")
-    await call(notes, "write_note", path="Work/day.md", text=shown.replace("beans", "peas"))
-    assert module_rig.text("Work/day.md") == text.replace("beans", "peas")
-    assert "private part" in await call(notes, "write_note", path="Work/day.md", text="# All new\n")
+    await call(notes, "edit_section", path="Work/day.md", section="Log", text="reaped")
+    assert module_rig.text("Work/day.md") == text.replace("sown", "reaped")
+    for words in (shown, "# All new\n"):
+        refused = await call(notes, "write_note", path="Work/day.md", text=words)
+        assert "private part" in refused
     assert "heliotrope" in module_rig.text("Work/day.md")
 
 
