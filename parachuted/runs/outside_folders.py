@@ -7,7 +7,6 @@ secrets.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,16 +14,14 @@ from pathlib import Path
 from parachuted.access.own_folders import OwnFolders
 from parachuted.access.paths import is_hidden
 from parachuted.agents.sandbox.archive import ArchiveWriter, LeftOut, ReadRefusedError
+from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.home_files.private import is_in, real_path
-from parachuted.vault import IgnoreRules, begins_with_dot, printable
+from parachuted.vault import IgnoreRules, VaultPath, VaultRoot, begins_with_dot, printable
 
-_FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEEPEST = 60
 _MOST_FILES = 5_000
 _MOST_BYTES = 64 << 20
 _LARGEST = 8 << 20
-_KINDS = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 _MACHINES = ("/proc", "/sys", "/dev", "/run", "/var/run", "/boot", "/etc", "/root/.ssh")
 
 
@@ -62,7 +59,7 @@ def copy_outside(
             into.add(f"{number}/{name}", data)
             files, size = files + 1, size + len(data)
         for below, why in left_out.why.items():
-            copies.left_out.append((printable(os.path.normpath(f"{real}/{below}")), why))
+            copies.left_out.append((printable(str(real / below)), why))
         copies.copied.append((path, str(number)))
         if own is None or not own.hold_real(real):
             copies.strange.append(path)
@@ -92,69 +89,35 @@ def _place(path: str, user_home: Path, never: tuple[Path, ...]) -> Path:
 
 
 def _files_in(real: Path, left_out: LeftOut) -> Iterator[tuple[str, bytes]]:
+    is_folder = real.is_dir()
+    root = VaultRoot(real if is_folder else real.parent)
+    paths = _paths_below(real, left_out) if is_folder else iter([VaultPath(real.name)])
     try:
-        folder = os.open(real, _FOLDER)
-    except NotADirectoryError:
-        yield from _file(real.name, str(real), None, left_out)
+        for path, found in root.read_each(paths, _LARGEST):
+            if isinstance(found, NotFoundError):
+                continue  # it went meanwhile
+            if isinstance(found, ParachuteError):
+                left_out.why[path] = found.message
+            elif found.status.st_nlink > 1:
+                left_out.why[path] = "a file with several names (hard links)"
+            else:
+                yield path, found.data
     except OSError as error:
         left_out.why[""] = f"it cannot be listed: {error.strerror}"
-    else:
-        yield from _files_below(folder, "", left_out)
 
 
-def _files_below(folder: int, below: str, left_out: LeftOut) -> Iterator[tuple[str, bytes]]:
-    """Each is opened from the one that holds it: no link is followed, also one swapped in."""
-    try:
-        rules, folders = IgnoreRules(), []
-        with os.scandir(folder) as listed:
-            entries = [each for each in listed if not is_hidden(each.name)]
-        for entry in sorted(entries, key=lambda each: each.name):
-            if entry.is_dir(follow_symlinks=False):
-                folders.append(entry.name)
-            elif not rules.file(below.rstrip("/"), entry.name):
-                yield from _file(f"{below}{entry.name}", entry.name, folder, left_out)
+def _paths_below(real: Path, left_out: LeftOut) -> Iterator[VaultPath]:
+    rules = IgnoreRules()
+
+    def refused(error: OSError) -> None:
+        left_out.why[str(error.filename)] = f"it cannot be listed: {error.strerror}"
+
+    for at, folders, files, _opened in os.fwalk(real, onerror=refused):
+        below = os.path.relpath(at, real).removeprefix(".")
+        folders[:] = sorted(name for name in folders if not is_hidden(name))
         if folders and below.count("/") >= _DEEPEST:
-            why = f"what is more than {_DEEPEST} folders deep is left out"
-            left_out.why[below.rstrip("/")] = why
-            return
-        for name in folders:
-            try:
-                inner = os.open(name, _FOLDER, dir_fd=folder)
-            except OSError as error:
-                left_out.why[f"{below}{name}"] = f"it cannot be listed: {error.strerror}"
-            else:
-                yield from _files_below(inner, f"{below}{name}/", left_out)
-    finally:
-        os.close(folder)
-
-
-def _file(
-    path: str, name: str, folder: int | None, left_out: LeftOut
-) -> Iterator[tuple[str, bytes]]:
-    try:
-        yield path, _read(name, folder)
-    except FileNotFoundError:
-        return  # it went meanwhile
-    except ReadRefusedError as error:
-        left_out.why[path] = error.message
-    except OSError as error:
-        left_out.why[path] = f"it cannot be read: {error.strerror}"
-
-
-def _read(name: str, folder: int | None) -> bytes:
-    """Raises ReadRefusedError and OSError."""
-    _check_kind(os.stat(name, dir_fd=folder, follow_symlinks=False))
-    with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb") as file:
-        status = os.fstat(file.fileno())
-        _check_kind(status)
-        if status.st_nlink > 1:
-            raise ReadRefusedError("a file with several names (hard links)")
-        data = b"" if status.st_size > _LARGEST else file.read(_LARGEST + 1)
-        if status.st_size > _LARGEST or len(data) > _LARGEST:
-            raise ReadRefusedError(f"larger than {_LARGEST >> 20} MB")
-        return data
-
-
-def _check_kind(status: os.stat_result) -> None:
-    if not stat.S_ISREG(status.st_mode):
-        raise ReadRefusedError(f"it is {_KINDS.get(stat.S_IFMT(status.st_mode), 'a device')}")
+            left_out.why[below] = f"what is more than {_DEEPEST} folders deep is left out"
+            folders.clear()
+        for name in sorted(files):
+            if not is_hidden(name) and not rules.file(below, name):
+                yield VaultPath(f"{below}/{name}" if below else name)
