@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Literal, Protocol, TypeAlias
 
 from parachuted.access.grant import CallerGrant, Entry, Grant
-from parachuted.access.run_watch import RunWatch
+from parachuted.access.run_guard import RunGuard
 from parachuted.access.strangers import Taint
 from parachuted.errors import ActRefusedError
 from parachuted.keys import NOWHERE
@@ -24,26 +24,6 @@ AskedBy: TypeAlias = Literal["person", "clock", "event", "module"]
 """A person through a key or the page, a schedule, an event, or the module when it was enabled."""
 
 MOST_EVENTS = 16
-
-
-class RunRestrictions(Protocol):
-    """The agent's run that the work is part of, as far as other runs must know of it."""
-
-    @property
-    def asker(self) -> Caller:
-        """On whose behalf the run was asked for; unlike the run, it does not end."""
-
-    @property
-    def module(self) -> str | None: ...
-
-    @property
-    def watch(self) -> RunWatch | None:
-        """What watches over the writes of the tool that it called; None: this is no such call."""
-
-    def restrict(self, grant: Grant) -> Grant:
-        """The rights of an agent that this one asks for help."""
-
-    def may_write_by(self, module: str) -> bool: ...
 
 
 class CallRecord(Protocol):
@@ -91,7 +71,7 @@ class WorkChain:
 
     run: str | None = None
     events: int = 0
-    within: RunRestrictions | None = None
+    within: CurrentRun | None = None
     depth: int = 0
     call: CallRecord | None = None
 
@@ -158,6 +138,27 @@ class Caller:
         taint = Taint()
         taint.read_by(self.taint, "by what led to this")
         return replace(self, taint=taint)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurrentRun:
+    """The agent's run that the work is part of. While it calls a tool there is a `watch`; another
+    module's tools write only what it may. `asker`: on whose behalf it was asked for; unlike the
+    run, that does not end.
+    """
+
+    grant: Grant
+    asker: Caller = field(default_factory=Caller)
+    module: str | None = None
+    may_write: bool = True
+    watch: RunGuard | None = None
+
+    def may_write_by(self, module: str) -> bool:
+        outer = self.asker.chain.within
+        return self.watch is None or (
+            (self.may_write or module == self.module)
+            and (outer is None or outer.may_write_by(module))
+        )
 
 
 NO_CALLER = Caller(request=WorkRequest(is_valid=lambda: False), grant=CallerGrant(NOWHERE, NOWHERE))

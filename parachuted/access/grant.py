@@ -149,6 +149,24 @@ class Grant:
             and (not tainted or self.tainted_writes.sees(path))
         )
 
+    def both(self, asking: Grant) -> Grant:
+        """The rights of this agent for an agent that asks it for help."""
+        bash, network = narrower(self.bash, asking.bash), _common(self.network, asking.network)
+        lost = {"Bash"} if not bash else set()
+        lost |= {"WebFetch"} if network == "none" else set()
+        return replace(
+            self,
+            reads=self.reads.both(asking.reads),
+            writes=self.writes.both(asking.writes),
+            tainted_writes=self.tainted_writes.both(asking.tainted_writes),
+            outside=tuple(path for path in self.outside if path in asking.outside),
+            interfaces=in_both(self.interfaces, asking.interfaces),
+            native=tuple(tool for tool in self.native if tool not in lost),
+            bash=bash,
+            network=network,
+            asks=self.asks and asking.asks,
+        )
+
 
 PRESENT: frozenset[Entry] = frozenset({"chat", "bot", "maintenance", "cli", "http"})
 """The ways by which a person asks and waits for the answer."""
@@ -308,6 +326,14 @@ def narrower(one: bool | tuple[str, ...], other: bool | tuple[str, ...]) -> bool
     if one is False or other is False:
         return False
     return tuple(name for name in one if name in other) or False
+
+
+def _common(one: Network, other: Network) -> Network:
+    if one == "none" or other == "none":
+        return "none"
+    if one == "bridge" or other == "bridge":
+        return other if one == "bridge" else one
+    return tuple(host for host in one if host in other) or "none"
 
 
 def _native(

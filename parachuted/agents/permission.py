@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
+from parachuted.access.run_guard import WishKind
 from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.events import Bus
 from parachuted.keys import PathGlob
@@ -16,7 +17,6 @@ from parachuted.state import Table
 from parachuted.texts.times import time_of
 from parachuted.vault import PathText, printable
 
-WishKind: TypeAlias = Literal["read", "write", "bash", "network", "trusted"]
 Answer: TypeAlias = Literal["once", "session", "deny", "never"]
 
 PERMISSION = "p-"

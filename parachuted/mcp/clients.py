@@ -18,6 +18,7 @@ from functools import partial
 
 from parachuted.access.caller import Caller, CallRecord, WorkRequest
 from parachuted.access.grant import CallerGrant, Grant
+from parachuted.access.run_guard import RunGuard
 from parachuted.access.strangers import Taint
 from parachuted.history.run_account import CLIENT, Operation, new_act
 from parachuted.keys import NOWHERE, Identity
@@ -26,7 +27,7 @@ from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.granted_files import VaultUser
 from parachuted.runs.granted_vault import GrantedVault, GrantedVaults
 from parachuted.runs.note_tools import SeenNotes
-from parachuted.runs.run_guard import RunGuard, RunSuggestions
+from parachuted.runs.run_guard import RunSuggestions
 from parachuted.suggestions import SuggestingRun
 from parachuted.suggestions.payload import ProposalSink
 from parachuted.vault import Author, Requester, VaultPath, WriteResult

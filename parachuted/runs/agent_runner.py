@@ -135,7 +135,7 @@ class AgentRunner:
         grant = restricted_grant(grant, options.narrowing)
         if caller.grant.is_limited:  # to paths of the vault, and these are beside it
             grant = replace(grant, outside=())
-        return grant if caller.chain.within is None else caller.chain.within.restrict(grant)
+        return grant if caller.chain.within is None else grant.both(caller.chain.within.grant)
 
     async def here(self, request: RunRequest) -> GrantHere:
         """Without a container, all work without folders beside the vault, some without a shell."""

@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 from parachuted.access.grant import Grant
 from parachuted.access.private_text import without_private
-from parachuted.access.run_watch import ProposedChange
+from parachuted.access.run_guard import ProposedChange, RunGuard
 from parachuted.agents.job import RunFolder
 from parachuted.agents.sandbox.archive import ArchiveReader, ArchiveWriter, LeftOut
 from parachuted.errors import (
@@ -33,7 +33,7 @@ from parachuted.errors import (
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.granted_files import GrantedFiles, Objection
 from parachuted.runs.note_values import FileChange
-from parachuted.runs.run_guard import RunGuard, shown
+from parachuted.runs.run_guard import shown
 from parachuted.vault import (
     NOTE_SUFFIXES,
     ReplaceAll,

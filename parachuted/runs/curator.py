@@ -16,6 +16,7 @@ from datetime import datetime
 from parachuted.access.caller import Caller, WorkChain, WorkRequest
 from parachuted.access.grant import Grant, curator_grant
 from parachuted.access.private_text import without_private
+from parachuted.access.run_guard import RunGuard
 from parachuted.access.strangers import SessionTaints, Taint
 from parachuted.agents.digest import GeneratedSection, find_generated
 from parachuted.agents.extract import describe, find_news, title_of
@@ -40,7 +41,6 @@ from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.context_tools import ContextTools
 from parachuted.runs.run import Run, RunParts
-from parachuted.runs.run_guard import RunGuard
 from parachuted.runs.task_reviews import TaskReviews
 from parachuted.state import StateStore
 from parachuted.tasks import RunOutcome, Task

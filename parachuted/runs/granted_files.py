@@ -14,10 +14,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from parachuted.access.caller import Caller, CallRecord, RunRestrictions
+from parachuted.access.caller import Caller, CallRecord, CurrentRun
 from parachuted.access.notes import Writer
 from parachuted.access.private_text import refuse_losing_private, without_private
-from parachuted.access.run_watch import ProposedChange, RunWatch
+from parachuted.access.run_guard import ProposedChange, RunGuard
 from parachuted.access.strangers import MARK, Strangers, Taint, marked, says_stranger
 from parachuted.audit.chain import AuditRecorder
 from parachuted.bubbling import watched_beyond
@@ -68,7 +68,7 @@ class VaultUser:
     caller: Callable[[], Caller]
     author: Callable[[CallRecord | None], Author]
     writing: Writing
-    run: RunWatch | None = None
+    run: RunGuard | None = None
     module: str = ""
     strangers: Strangers = field(default_factory=Strangers)
     is_strangers: bool = False
@@ -82,7 +82,7 @@ class VaultUser:
 class Objection:
     """Why a run may not make a change now, and what it wanted."""
 
-    run: RunWatch
+    run: RunGuard
     change: ProposedChange
     why: str
 
@@ -288,7 +288,7 @@ class GrantedFiles:
         return real
 
     @property
-    def _calling_run(self) -> RunRestrictions | None:
+    def _calling_run(self) -> CurrentRun | None:
         """The run whose agent has called this module's tool, not one that an event came from."""
         caller = self.user.caller()
         within = caller.chain.within
@@ -297,7 +297,7 @@ class GrantedFiles:
         return within if within.asker.chain.events == caller.chain.events else None
 
     @property
-    def _guard(self) -> RunWatch | None:
+    def _guard(self) -> RunGuard | None:
         """That of a run, also where its agent calls another module than its own."""
         within = self._calling_run
         if within is None or within.module == self.user.module:

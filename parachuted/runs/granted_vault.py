@@ -26,7 +26,7 @@ from parachuted.access.notes import (
     Writer,
 )
 from parachuted.access.paths import is_code, is_control, is_hidden
-from parachuted.access.run_watch import RunWatch
+from parachuted.access.run_guard import RunGuard
 from parachuted.access.strangers import Strangers, says_stranger
 from parachuted.audit.chain import AuditRecorder, NullAuditRecorder
 from parachuted.errors import (
@@ -477,7 +477,7 @@ class GrantedVaults:
         grant: ModuleBounds,
         author: Author,
         *,
-        run: RunWatch,
+        run: RunGuard,
         caller: Callable[[], Caller],
         wrote: Callable[[WriteResult], None],
     ) -> GrantedVault:

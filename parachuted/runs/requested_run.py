@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from parachuted.access.caller import Caller
+from parachuted.access.caller import Caller, CurrentRun
 from parachuted.access.grant import CallerGrant, Grant
 from parachuted.access.own_folders import OwnFolders
+from parachuted.access.run_guard import RunGuard, WishKind
 from parachuted.access.strangers import Taint
 from parachuted.agents.job import (
     AgentResult,
@@ -39,8 +40,8 @@ from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.checkout import Checkout, CheckoutResult
 from parachuted.runs.outside_folders import OutsideCopies, copy_outside
 from parachuted.runs.run import Run, RunParts
-from parachuted.runs.run_guard import NativeGate, RunGuard, RunSuggestions
-from parachuted.runs.run_request import CurrentRun, RunRequest
+from parachuted.runs.run_guard import NativeGate, RunSuggestions
+from parachuted.runs.run_request import RunRequest
 from parachuted.suggestions import SuggestingRun
 from parachuted.tasks import RunOutcome
 from parachuted.vault import Author, Store, VaultIndex
@@ -238,13 +239,13 @@ class RequestedRun(Run):
             self._approach(_NEARLY_FULL)
         return await self.hooks.compacting(trigger, instructions)
 
-    async def _ask_person(self, request: PermissionRequest) -> bool:
+    async def _ask_person(self, kind: WishKind, what: str, why: str) -> bool:
         is_conversation, guards = self.request.input is not None, self.parts.guards
         return guards.permissions is not None and await guards.permissions.ask(
             run=self.id,
             session=self.request.session,
             agent=self.agent,
-            request=request,
+            request=PermissionRequest(kind=kind, what=what, why=why),
             wait_s=guards.answer_s if is_conversation else None,
             opened=self._show_permission,
         )

@@ -22,6 +22,7 @@ from parachuted.access.agent_config import module_of_agent
 from parachuted.access.caller import Caller
 from parachuted.access.grant import CallerGrant, Entry
 from parachuted.access.private_text import left_out_of
+from parachuted.access.run_guard import RunGuard
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns
 from parachuted.agents.calling import CUT_SHORT, recorded_as
 from parachuted.agents.job import (
@@ -42,7 +43,7 @@ from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_hooks import AgentHooks, RunHooks
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.granted_vault import GrantedVaults
-from parachuted.runs.run_guard import RunGuard, RunGuards
+from parachuted.runs.run_guard import RunGuards
 from parachuted.tasks import RunOutcome, Task
 from parachuted.vault import Author, WriteResult, printable
 

@@ -1,39 +1,30 @@
-"""Run guard: what holds one agent's run: writes that become suggestions, requests to a person, and
-the check of each call of the CLI's own tools.
-
-A run that read strangers' text writes only its grant's `tainted_writes` from then on
-(access/strangers.py).
-"""
+"""Native gate: the check of each call of the CLI's own tools, and what a run may only suggest."""
 
 from __future__ import annotations
 
 import posixpath
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import TypeAlias
 
 from parachuted.access.bash_rules import check_command
 from parachuted.access.grant import Grant
 from parachuted.access.paths import is_control, is_hidden
-from parachuted.access.run_watch import ProposedChange
+from parachuted.access.run_guard import ProposedChange, RunGuard
 from parachuted.access.strangers import SessionTaints, Taint
 from parachuted.agents.job import NativeTools, RunSandbox, ToolResult
 from parachuted.agents.permission import (
     Answer,
     PendingPermission,
-    PermissionRequest,
     PermissionRequests,
-    WishKind,
 )
 from parachuted.errors import ActRefusedError, EditRefusedError
 from parachuted.runs.agent_hooks import AgentHooks
 from parachuted.suggestions import Proposal, SuggestingRun, Suggestion
 from parachuted.suggestions.payload import ProposalSink
-from parachuted.vault import NOTE_SUFFIXES, printable
+from parachuted.vault import printable
 
-PutForward: TypeAlias = Callable[[ProposedChange, str], Awaitable[str]]
 _SHOWN_CHARS = 200
 _LONGEST_TOLD = 300
 _VAULT = "/vault"
@@ -44,48 +35,6 @@ _REACHERS = frozenset({"Bash", "WebFetch", "WebSearch"})
 _PLACES = ("file_path", "notebook_path", "path")
 _PLACES_TOLD = frozenset({"file", "filePath", "filenames"})
 _MOST_WAITING = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunGuard:
-    """`ask` asks a person for more, `put_forward` files a suggestion and answers its id; None: that
-    cannot be done.
-    """
-
-    grant: Grant
-    taint: Taint
-    ask: Callable[[PermissionRequest], Awaitable[bool]] | None = None
-    put_forward: PutForward | None = None
-
-    def objection(self, path: str) -> str | None:
-        """Why the run may not write that file now, though its grant names it."""
-        may = self.grant.may_write(path, tainted=True) and path.endswith(NOTE_SUFFIXES)
-        if may or not self.taint:
-            return None
-        return f"{self.taint.why()}, so it may not write {printable(path)} any more"
-
-    async def instead(self, change: ProposedChange, why: str) -> str:
-        """File the change as a suggestion, or say that this is not possible."""
-        if self.put_forward is None:
-            return why
-        name = await self.put_forward(change, why)
-        return (
-            f"{why}; instead it is suggested to a person as {name}, who decides on it. Nothing "
-            "has changed yet, and you can go on"
-        )
-
-    async def beyond(self, what: WishKind, path: str) -> bool:
-        """Whether a person, asked now, allows it; a run without a waiting caller asks no one."""
-        return self.grant.asks and await self._is_allowed(PermissionRequest(kind=what, what=path))
-
-    async def may_begin(self, who: str) -> bool:
-        request = PermissionRequest(
-            kind="trusted", what=self.grant.agent, why=f"{who} asks to begin"
-        )
-        return await self._is_allowed(request)
-
-    async def _is_allowed(self, request: PermissionRequest) -> bool:
-        return self.ask is not None and await self.ask(request)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Literal, TypeAlias
 
@@ -13,9 +13,8 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from parachuted.access.agent_config import AgentConfig, module_of_agent
 from parachuted.access.caller import Caller
-from parachuted.access.grant import Entry, Grant, Network, in_both, narrower, narrowing_configs
+from parachuted.access.grant import Entry, narrowing_configs
 from parachuted.access.narrowing import WIDEST, AgentNarrowing
-from parachuted.access.run_watch import RunWatch
 from parachuted.access.strangers import Taint
 from parachuted.agents.job import ConversationInput, RunLimits, Tool
 from parachuted.errors import ActRefusedError, PathRefusedError
@@ -198,47 +197,3 @@ class RunRequest:
             due_at=now,
             run=new_id("r", now),
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CurrentRun:
-    """While it calls a tool there is a `watch`; another module's tools write only what it may."""
-
-    grant: Grant
-    asker: Caller = field(default_factory=Caller)
-    module: str | None = None
-    may_write: bool = True
-    watch: RunWatch | None = None
-
-    def may_write_by(self, module: str) -> bool:
-        outer = self.asker.chain.within
-        return self.watch is None or (
-            (self.may_write or module == self.module)
-            and (outer is None or outer.may_write_by(module))
-        )
-
-    def restrict(self, grant: Grant) -> Grant:
-        mine = self.grant
-        bash, network = narrower(grant.bash, mine.bash), _network(grant.network, mine.network)
-        lost = {"Bash"} if not bash else set()
-        lost |= {"WebFetch"} if network == "none" else set()
-        return replace(
-            grant,
-            reads=grant.reads.both(mine.reads),
-            writes=grant.writes.both(mine.writes),
-            tainted_writes=grant.tainted_writes.both(mine.tainted_writes),
-            outside=tuple(path for path in grant.outside if path in mine.outside),
-            interfaces=in_both(grant.interfaces, mine.interfaces),
-            native=tuple(tool for tool in grant.native if tool not in lost),
-            bash=bash,
-            network=network,
-            asks=grant.asks and mine.asks,
-        )
-
-
-def _network(one: Network, other: Network) -> Network:
-    if one == "none" or other == "none":
-        return "none"
-    if one == "bridge" or other == "bridge":
-        return other if one == "bridge" else one
-    return tuple(host for host in one if host in other) or "none"

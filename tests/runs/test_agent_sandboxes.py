@@ -16,6 +16,7 @@ import pytest
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.caller import Caller
 from parachuted.access.grant import Grant, build_grant
+from parachuted.access.run_guard import RunGuard
 from parachuted.access.strangers import Taint
 from parachuted.agents.job import RunFolder, ToolResult
 from parachuted.errors import AgentFailedError
@@ -24,7 +25,6 @@ from parachuted.runs.agent_hooks import AgentHooks
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.requested_run import AgentSandboxes
 from parachuted.runs.run import RunAudit
-from parachuted.runs.run_guard import RunGuard
 from parachuted.vault import Author, WriteResult
 from tests.agents.sandbox.conftest import files_in, fill
 from tests.modules.module_rig import ModuleRig

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from parachuted.access.caller import Caller
 from parachuted.access.grant import curator_grant
+from parachuted.access.run_guard import RunGuard
 from parachuted.access.strangers import Taint
 from parachuted.agents.calling import call_tool
 from parachuted.agents.job import ToolResult
@@ -22,7 +23,6 @@ from parachuted.audit.chain import NullAuditRecorder
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.context_tools import ContextTools
 from parachuted.runs.granted_files import GrantedFiles, VaultUser
-from parachuted.runs.run_guard import RunGuard
 from parachuted.tools.move import unwatched
 from parachuted.vault import Author, VaultPath, parse_note
 from tests.tools.conftest import OWN, ToolsRig

@@ -10,10 +10,10 @@ from typing import Literal
 
 import pytest
 
-from parachuted.access.caller import Caller, WorkChain, acting
+from parachuted.access.caller import Caller, CurrentRun, WorkChain, acting
 from parachuted.access.grant import Grant
 from parachuted.access.paths import is_control
-from parachuted.access.run_watch import ProposedChange
+from parachuted.access.run_guard import ProposedChange
 from parachuted.access.strangers import Taint
 from parachuted.errors import (
     ActRefusedError,
@@ -26,7 +26,6 @@ from parachuted.keys import EVERYWHERE, NOWHERE
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.granted_vault import GrantedVault
 from parachuted.runs.note_tools import NoteTools
-from parachuted.runs.run_request import CurrentRun
 from parachuted.vault import Author, IgnoreRules, digest_of
 from tests.modules.module_rig import ModuleRig, acted_on
 from tests.runs.conftest import limited

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from parachuted.access.caller import Caller, WorkChain, WorkRequest, acting
+from parachuted.access.caller import Caller, CurrentRun, WorkChain, WorkRequest, acting
 from parachuted.access.grant import Grant
 from parachuted.access.notes import NoteChange, SetKey, SetSection
 from parachuted.errors import (
@@ -21,7 +21,6 @@ from parachuted.errors import (
     StorageFailedError,
 )
 from parachuted.keys import EVERYWHERE, NOWHERE
-from parachuted.runs.run_request import CurrentRun
 from parachuted.vault import Author, Requester, VaultPath, digest_of
 from tests.runs.conftest import limited
 

@@ -8,6 +8,7 @@ import pytest
 
 from parachuted.access.caller import Caller
 from parachuted.access.grant import Grant
+from parachuted.access.run_guard import RunGuard
 from parachuted.access.strangers import Taint
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.agents.calling import call_tool
@@ -18,7 +19,7 @@ from parachuted.keys import NOWHERE
 from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.run import Run, RunParts
-from parachuted.runs.run_guard import RunGuard, RunGuards
+from parachuted.runs.run_guard import RunGuards
 from parachuted.tasks import Causes, RunOutcome
 from parachuted.testing import ScriptedBackend, say, use
 from parachuted.vault import Author

@@ -10,13 +10,13 @@ import pytest
 
 from parachuted.access.agent_config import AgentConfig, SandboxConfig
 from parachuted.access.grant import build_grant
-from parachuted.access.run_watch import ProposedChange
+from parachuted.access.run_guard import ProposedChange, RunGuard
 from parachuted.access.strangers import Taint
 from parachuted.agents.job import NativeTools, RunSandbox, ToolCallStep, ToolResult
 from parachuted.errors import EditRefusedError
 from parachuted.hooks import HookDecision
 from parachuted.keys import EVERYWHERE
-from parachuted.runs.run_guard import NativeGate, RunGuard, RunSuggestions, call_objection
+from parachuted.runs.run_guard import NativeGate, RunSuggestions, call_objection
 from parachuted.suggestions import Proposal, SuggestingRun
 from tests.modules.module_rig import MemoryAudit
 from tests.runs.task_rig import ScriptedHooks, make_audit, make_hooks

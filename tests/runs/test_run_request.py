@@ -9,7 +9,7 @@ from parachuted.access.grant import Grant, build_grant
 from parachuted.access.narrowing import AgentNarrowing
 from parachuted.errors import ActRefusedError
 from parachuted.keys import EVERYWHERE
-from parachuted.runs.run_request import CurrentRun, read_options
+from parachuted.runs.run_request import read_options
 
 
 def test_a_conversation_has_options_of_its_own_beside_those_of_any_run():
@@ -62,18 +62,17 @@ def granted(**config: object) -> Grant:
 
 
 def test_an_agent_that_another_one_asks_for_help_may_no_more_than_that_one():
-    outer = CurrentRun(grant=granted(paths=["Brain/**"], bash=["git"], network=["a.example"]))
-    inner = outer.restrict(
-        granted(paths=["Brain/a/**", "Daily/**"], bash=True, network=["a.example", "b.example"])
-    )
-    listed = CurrentRun(grant=granted(allowed_interfaces=("A", "B")))
+    outer = granted(paths=["Brain/**"], bash=["git"], network=["a.example"])
+    hosts = ["a.example", "b.example"]
+    inner = granted(paths=["Brain/a/**", "Daily/**"], bash=True, network=hosts).both(outer)
+    listed = granted(allowed_interfaces=("A", "B"))
 
     assert (inner.bash, inner.network) == (("git",), ("a.example",))
     paths = ("Brain/a/x.md", "Brain/x.md", "Daily/x.md")
     for may in (inner.may_read, inner.may_write):
         assert [path for path in paths if may(path)] == ["Brain/a/x.md"]
-    assert listed.restrict(granted()).interfaces == ("A", "B")
-    assert listed.restrict(granted(allowed_interfaces=("B", "C"))).interfaces == ("B",)
+    assert granted().both(listed).interfaces == ("A", "B")
+    assert granted(allowed_interfaces=("B", "C")).both(listed).interfaces == ("B",)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +92,7 @@ def test_an_agent_that_another_one_asks_for_help_may_no_more_than_that_one():
 def test_a_shell_and_the_network_that_it_has_not_it_cannot_have_by_asking(
     outer: dict[str, object], inner: dict[str, object]
 ):
-    restricted = CurrentRun(grant=granted(**outer)).restrict(granted(**inner))
+    restricted = granted(**inner).both(granted(**outer))
 
     assert (restricted.bash, restricted.network) == (False, "none")
     assert not {"Bash", "WebFetch"} & set(restricted.native)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from parachuted.access.caller import Caller
 from parachuted.access.grant import Grant
-from parachuted.access.run_watch import ProposedChange
+from parachuted.access.run_guard import ProposedChange, RunGuard
 from parachuted.access.strangers import Taint
 from parachuted.agents.job import RunFolder
 from parachuted.audit.chain import NullAuditRecorder
@@ -21,7 +21,6 @@ from parachuted.keys import AccessGrant, PathGlob
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.checkout import CheckinResult, Checkout, CheckoutResult
 from parachuted.runs.granted_files import GrantedFiles, VaultUser
-from parachuted.runs.run_guard import RunGuard
 from parachuted.state import open_state
 from parachuted.vault import (
     Author,

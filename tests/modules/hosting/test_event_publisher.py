@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from parachuted.access.caller import MOST_EVENTS, Caller, WorkChain, WorkRequest
+from parachuted.access.caller import MOST_EVENTS, Caller, CurrentRun, WorkChain, WorkRequest
 from parachuted.access.grant import Grant
 from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.events import Bus, Event
@@ -16,7 +16,6 @@ from parachuted.events.fields import FieldKind
 from parachuted.keys import EVERYWHERE, NOWHERE
 from parachuted.modules.hosting.event_publisher import MOST_BYTES, EventPublisher
 from parachuted.modules.registry.manifest import Manifest
-from parachuted.runs.run_request import CurrentRun
 from parachuted.vault import VaultPath, WriteResult
 from tests.modules.module_rig import UNRECORDED
 

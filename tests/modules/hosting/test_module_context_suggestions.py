@@ -8,12 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-from parachuted.access.caller import Caller, WorkChain, WorkRequest, acting
+from parachuted.access.caller import Caller, CurrentRun, WorkChain, WorkRequest, acting
 from parachuted.access.grant import CallerGrant, Grant
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
 from parachuted.keys import EVERYWHERE, NOWHERE, AccessGrant, PathGlob
 from parachuted.modules.hosting.module_context import ModuleContext
-from parachuted.runs.run_request import CurrentRun
 from parachuted.suggestions import Proposal, Suggestions
 from tests.modules.module_rig import ModuleRig
 
