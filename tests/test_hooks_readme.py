@@ -86,7 +86,6 @@ def test_every_key_of_the_settings_is_known_and_no_block_has_a_mistake(user: Pat
         code for row in table("key") for code in codes(row[0]) if code not in {"type", "onFailure"}
     ]
     values = {
-        "args": "[a]",
         "timeout": "3",
         "async": "true",
         "on_failure": "block",

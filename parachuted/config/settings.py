@@ -255,7 +255,7 @@ class HookSettings:
         "Whether a hook that ran and failed, or took too long, stops the act; one that could not "
         "start always does.",
     ] = False
-    concurrency: Annotated[_Few, "How many hooks may run at once."] = 8
+    concurrency: Annotated[_Few, "How many hooks of what has happened may run at once."] = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

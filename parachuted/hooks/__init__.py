@@ -2,12 +2,11 @@
 
 from parachuted.hooks.approvals import HookApprovals
 from parachuted.hooks.decision import HookAnswer, HookDecision
-from parachuted.hooks.event_listener import HookEventListener
 from parachuted.hooks.hook import HookOptions, parse_event
 from parachuted.hooks.hook_event import FULL_NAME, HookEvent, cause_data, document, event_data
 from parachuted.hooks.hooks import Hooks
-from parachuted.hooks.reporting import HookError
-from parachuted.hooks.write_hooks import WriteHooks
+from parachuted.hooks.listeners import HookEventListener, WriteHooks
+from parachuted.hooks.records import HookError
 
 __all__ = [
     "FULL_NAME",

@@ -104,7 +104,7 @@ class _Said(_Specific):
 def read_answer(hook: Hook, ran: ProcessResult, *, fails_closed: bool = False) -> HookAnswer:
     """The hook's answer. `fails_closed`: one of a blocking event that ran and failed objects,
     unless its settings say otherwise. One that could not be started always objects: the act was not
-    checked.
+    checked. No broken hook keeps an agent from stopping.
     """
     printed, failure = _text(ran.stdout), None
     answer = HookAnswer(hook=hook.id)
@@ -121,26 +121,15 @@ def read_answer(hook: Hook, ran: ProcessResult, *, fails_closed: bool = False) -
         why = answer.blocks or _text(ran.stderr) or _NO_REASON.format(hook.id)
         return replace(answer, blocks=why)
     elif ran.exit_code != 0:
-        failure = _ending(ran.exit_code, _text(ran.stderr))
-    return answer if failure is None else _failed(hook, ran, answer, failure, fails_closed)
-
-
-def _failed(
-    hook: Hook,
-    ran: ProcessResult,
-    answer: HookAnswer,
-    what: str,
-    fails_closed: bool,  # noqa: FBT001  a setting
-) -> HookAnswer:
-    """The answer with its failure: an objection where the hook is to fail closed, or gave one all
-    the same. No broken hook keeps an agent from stopping.
-    """
-    failure = f"{hook.id} {what}"
+        first = _text(ran.stderr).partition("\n")[0][:_SHOWN]
+        failure = f"ended with {ran.exit_code}{f': {first}' if first else ''}"
+    if failure is None:
+        return answer
+    failure = f"{hook.id} {failure}"
     closes = fails_closed if hook.blocks_on_failure is None else hook.blocks_on_failure
     is_closed = (closes or not ran.was_started) and hook.may_block and hook.event != NEVER_CLOSED
-    return replace(
-        answer, failure=failure, blocks=answer.blocks or (failure if is_closed else None)
-    )
+    blocks = answer.blocks or (failure if is_closed else None)
+    return replace(answer, failure=failure, blocks=blocks)
 
 
 def _read_json(hook: Hook, text: str) -> HookAnswer:
@@ -173,7 +162,7 @@ def _first(error: ValueError) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
     first = error.errors(include_input=False)[0]
-    return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 def _text(data: bytes) -> str:
@@ -185,9 +174,3 @@ def _short(text: str) -> str:
     if len(text) <= _LONGEST_CONTEXT:
         return text
     return f"{text[:_LONGEST_CONTEXT]}\n[cut: these are the first of {len(text):,} characters]"
-
-
-def _ending(code: int | None, stderr: str) -> str:
-    how = f"was ended by signal {-code}" if code is not None and code < 0 else f"ended with {code}"
-    first = stderr.partition("\n")[0].strip()[:_SHOWN]
-    return f"{how}: {first}" if first else how

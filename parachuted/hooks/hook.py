@@ -1,21 +1,20 @@
-"""Hooks: one program that runs on an event, and the names of events, ours and Claude Code's."""
+"""Hooks: one program that runs on an event, when it is meant, and the names of events, ours and
+Claude Code's.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
 from parachuted.errors import NotFoundError
 from parachuted.events.catalog import CATALOG, CORE
-
-CLAUDE_NAMES: Mapping[str, str] = MappingProxyType(
-    {kind.name: kind.claude for kind in CATALOG.values() if kind.claude}
-)
-"""Our name -> Claude Code's, where both mean the same."""
+from parachuted.hooks.hook_event import CLAUDE_NAMES, FULL_NAME, HookEvent
+from parachuted.processes.heavy import load_heavy_here
 
 BLOCKING = frozenset(kind.name for kind in CATALOG.values() if kind.blocks)
 """The events that come before the act, so that a hook can stop it."""
@@ -36,6 +35,7 @@ _OURS: Mapping[str, str] = MappingProxyType(
 _CLAUDE_NAME = re.compile(r"(?:[A-Z][a-z]+){1,4}")
 _LEFTOVERS = ("~", ".bak", ".orig", ".swp", ".tmp", ".md", ".txt")
 _DOTTED = re.compile(r"[a-z][a-z0-9_-]*(?:\.[a-z0-9][a-z0-9_-]*)+")
+_NAMES = re.compile(r"[\w ,|-]+", re.ASCII)
 
 
 def parse_event(name: str) -> str:
@@ -66,9 +66,37 @@ def parse_script_name(name: str) -> str | None:
     return parse_event(stem if is_spelled else stem.replace("-", "."))
 
 
+def compile_matcher(text: str | None) -> Callable[[str], bool]:
+    """A matcher is `*` or nothing (everything), names joined by `|`, or a regular expression of
+    RE2's, found anywhere in time linear in the subject. Raises ValueError where it never matches.
+    """
+    if text is None or text in {"", "*"}:
+        return _is_anything
+    if _NAMES.fullmatch(text):
+        names = frozenset(name.strip() for name in re.split("[|,]", text))
+        return lambda subject: not names.isdisjoint(subject.split("/"))
+    re2 = load_heavy_here("re2")
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        expression = re2.compile(text.encode("utf-8", "replace"), options)
+    except re2.error as error:
+        raise ValueError(
+            f"the matcher {text[:80]!r} is not a regular expression of RE2's (which has no "
+            "look-around, no back-references)"
+        ) from error
+    return lambda subject: expression.search(subject.encode("utf-8", "replace")) is not None
+
+
+def _is_anything(_subject: str) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookOptions:
-    """How many run at once, whether each failure stops the act, and if changed scripts wait."""
+    """How many run in the background at once, whether each failure stops the act, and if changed
+    scripts wait.
+    """
 
     concurrency: int = 8
     fails_closed: bool = False
@@ -77,15 +105,17 @@ class HookOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """Either `command`, a line for the shell, or `argv`. `event` is our name, `files` are the
-    scripts whose content is pinned. `blocks_on_failure` None: the general setting decides.
+    """`event` is our name, `words` the program and its arguments, `command` the same as a person
+    wrote it, `files` are the scripts whose content is pinned. `blocks_on_failure` None: the general
+    setting decides.
     """
 
     id: str
     event: str
-    command: str | None = None
-    argv: tuple[str, ...] = ()
+    words: tuple[str, ...]
+    command: str
     matcher: str | None = None
+    matches: Callable[[str], bool] = field(default=_is_anything, compare=False)
     timeout_s: float = DEFAULT_TIMEOUT_S
     is_async: bool = False
     blocks_on_failure: bool | None = None
@@ -98,6 +128,8 @@ class Hook:
         """Whether it can stop what is about to happen: nothing waits for an asynchronous one."""
         return self.event in BLOCKING and not self.is_async
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        return self.argv if self.command is None else ("/bin/sh", "-c", self.command)
+    def is_meant(self, hook_event: HookEvent) -> bool:
+        """A tool is meant by either name, a file by a name in its path."""
+        subject, full_name = hook_event.subject, hook_event.data.get(FULL_NAME)
+        names = (subject, full_name if isinstance(full_name, str) else None)
+        return subject is None or any(self.matches(name) for name in names if name is not None)

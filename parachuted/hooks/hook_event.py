@@ -13,10 +13,16 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 from parachuted.access.caller import NO_CALLER, Caller
-from parachuted.hooks.hook import CLAUDE_NAMES
+from parachuted.events.catalog import CATALOG
 from parachuted.texts.times import moment_text, time_of
+
+CLAUDE_NAMES: Mapping[str, str] = MappingProxyType(
+    {kind.name: kind.claude for kind in CATALOG.values() if kind.claude}
+)
+"""Our name -> Claude Code's, where both mean the same."""
 
 FULL_NAME = "full_name"
 """The field of a tool event's data with the name that the model sees: `mcp__<server>__<tool>`."""

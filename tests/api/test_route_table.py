@@ -70,7 +70,7 @@ QUERIES = {
     "/api/sync/changes": "root=Projects&since=0",
     "/api/sync/manifest": "root=Projects",
     "/api/why": f"path={GARDEN}",
-    "/api/hooks/diff": "hook=x",
+    "/api/hooks/scripts": "hook=x",
     "/api/health": "detailed=true",
 }
 
@@ -131,7 +131,7 @@ def gets(document: Mapping[str, dict], run: str) -> Iterator[tuple[str, str]]:
     for path, calls in document["paths"].items():
         if "get" not in calls or calls["get"]["x-module"] not in {"vault", "curator", "system"}:
             continue
-        if path in {"/api/hooks/diff", "/api/para", "/api/tls"}:
+        if path in {"/api/hooks/scripts", "/api/para", "/api/tls"}:
             continue
         content = calls["get"]["responses"]["200"].get("content", {})
         target = names.get(path, path)

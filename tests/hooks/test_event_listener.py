@@ -16,7 +16,7 @@ import pytest
 from parachuted.events import Bus, Change, EventKind
 from parachuted.events.fields import FieldKind
 from parachuted.hooks import HookEvent
-from parachuted.hooks.event_listener import HookEventListener
+from parachuted.hooks.listeners import HookEventListener
 from parachuted.vault import Author, IndexEntry, ObjectStore, VaultPath, digest_of
 
 NOON = datetime(2026, 1, 6, 12, tzinfo=UTC)

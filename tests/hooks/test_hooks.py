@@ -383,7 +383,7 @@ async def test_when_too_many_wait_the_oldest_are_dropped_and_that_is_a_problem(
             stand.hooks.tell(stand.hook_event("file.created", {"path": f"{number}.md"}))
         assert "hooks:waiting" not in stand.reports
         stand.hooks.tell(stand.hook_event("file.modified", {"path": "last.md"}))
-        assert "more than 20 events wait" in str(stand.reports["hooks:waiting"])
+        assert "more than 20 runs of hooks wait" in str(stand.reports["hooks:waiting"])
         async with running(stand.hooks):
             await until(stand.said, within_s=30)
             await until(lambda: stand.reports["hooks:waiting"] is None)
@@ -417,8 +417,6 @@ async def test_a_thread_may_ask_while_the_loop_runs(opened: HooksOpener):
             )
             is ALLOWED
         )
-        with pytest.raises(RuntimeError, match="loop's own thread"):  # it would wait for ever
-            stand.hooks.ask_from_thread(stand.hook_event("write.before"), loop)
 
 
 async def test_a_thread_that_asks_while_the_daemon_stops_is_refused(
@@ -475,13 +473,11 @@ async def test_every_run_is_recorded_with_what_went_in_and_what_came_of_it(opene
 async def test_one_hook_may_be_run_by_hand_whatever_its_matcher_says(opened: HooksOpener):
     opened.settings({"file.modified": [{"command": "cat", "matcher": "other.md"}]})
     async with opened() as stand:
-        _, record = await stand.hooks.run_one(
-            "file.modified[0]", stand.hook_event("file.modified", {"path": "a.md"})
-        )
+        (hook,) = stand.hooks.declared
+        event = stand.hook_event("file.modified", {"path": "a.md"})
+        _, record = await stand.hooks.run_one(hook, event)
         assert json.loads(record.stdout)["data"]["path"] == "a.md"
         assert record.decision == "done"
-        with pytest.raises(NotFoundError, match="hooks list"):
-            await stand.hooks.run_one("nothing", stand.hook_event("file.modified"))
 
 
 async def test_a_run_may_be_replayed_with_exactly_what_it_was_given(opened: HooksOpener):
@@ -522,7 +518,6 @@ async def test_hooks_are_listed_as_they_stand(opened: HooksOpener):
 
     assert (first.name, first.blocking) == ("PreToolUse[0]", True)
     assert (first.runs, first.failures) == (1, 1)
-    assert first.slowest_ms == first.last_ms is not None
     assert (second.blocking, second.runs) == (False, 0)
     assert (third.description, third.source, third.problem) == (
         "Says hello.",

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import psutil
 import pytest
 
-from parachuted.hooks.runner import ConcurrencyLimit, HookRunner
+from parachuted.hooks.runner import run_program
 
 LONG = 30.0
 MEGABYTES = b"x" * 5_000_000
@@ -24,11 +24,11 @@ FORGETFUL = "trap '' TERM INT HUP; while :; do sleep 999; done"
 
 @pytest.fixture
 def run(tmp_path):
-    async def run(command=None, *, argv=None, stdin=b"", runner=None, **more):
+    async def run(command=None, *, argv=None, stdin=b"", **more):
         how = {"cwd": tmp_path, "timeout_s": LONG, **more}
         env = {"PATH": os.environ["PATH"], **how.pop("env", {})}
         words = ["/bin/sh", "-c", command] if argv is None else argv
-        return await (runner or HookRunner()).run(words, stdin=stdin, env=env, **how)
+        return await run_program(words, stdin=stdin, env=env, **how)
 
     return run
 
@@ -81,12 +81,6 @@ async def test_a_program_has_no_descriptor_of_ours_and_a_session_of_its_own(run,
 
     listed = "['0', '1', '2', '3']"  # 3 is the listing's own
     assert ran.stdout.decode().strip() == f"{listed} True {tmp_path}"
-
-
-async def test_words_are_run_as_they_are_with_no_shell(run):
-    ran = await run(argv=["printf", "%s|", "$(id)", "; rm -rf *", "`x`", "a b"])
-
-    assert ran.stdout == b"$(id)|; rm -rf *|`x`|a b|"
 
 
 async def test_the_limit_ends_it_and_says_so(run):
@@ -171,11 +165,11 @@ async def test_a_hostile_hook_is_back_in_time_and_leaves_nothing(run, hook):
 
 
 CANNOT_START = {
-    "missing": (None, 0o755, "there is no "),
-    "interpreter": (b"#!/no/such/python3\n", 0o755, "there is no /no/such/python3, which "),
-    "crlf": (b"#!/bin/sh\r\necho hi\r\n", 0o755, "save it with Unix ones"),
-    "forbidden": (b"#!/bin/sh\n", 0o644, "may not be run; `chmod +x "),
-    "not-a-program": (b"\x7fELF but not really", 0o755, "could not be started"),
+    "missing": (None, 0o755, "No such file"),
+    "interpreter": (b"#!/no/such/python3\n", 0o755, "the program in its first line"),
+    "forbidden": (b"#!/bin/sh\n", 0o644, "Permission denied"),
+    "not-a-program": (b"\x7fELF but not really", 0o755, "Exec format error"),
+    "bad\0name": (None, 0o755, "null byte"),
 }
 
 
@@ -193,96 +187,6 @@ async def test_a_program_that_cannot_be_started_says_why(run, name, tmp_path):
     assert not ran.was_started
 
 
-async def test_a_folder_that_is_gone_is_named(run, tmp_path):
-    ran = await run(argv=["true"], cwd=tmp_path / "gone")
-
-    assert ran.problem == f"there is no folder {tmp_path / 'gone'}"
-
-
-@pytest.mark.parametrize("program", ["no-such-program", "bad\0name"])
-async def test_a_program_that_cannot_be_is_a_problem_in_words(run, program):
-    ran = await run(argv=[program])
-
-    assert ran.exit_code is None
-    assert ran.problem
-
-
-async def test_no_more_run_at_a_time_than_there_are_places(run):
-    runner = HookRunner(concurrency=2, patience_s=LONG)
-    overlap = 'touch "$$.run"; ls *.run | wc -l; sleep 0.05; rm "$$.run"'
-
-    ran = await asyncio.gather(*(run(overlap, runner=runner) for _ in range(8)))
-
-    assert max(int(one.stdout) for one in ran) <= 2
-
-
-async def test_a_hook_that_may_not_run_when_its_turn_comes_does_not(run, tmp_path):
-    runner = HookRunner(concurrency=1)
-
-    def changed():
-        return "it has changed" if (tmp_path / "first").exists() else None
-
-    first, second = await asyncio.gather(
-        run("sleep 0.05; touch first", runner=runner),
-        run("touch second", runner=runner, refusal=changed),
-    )
-
-    assert first.exit_code == 0
-    assert (second.exit_code, second.problem) == (None, "it has changed")
-    assert not (tmp_path / "second").exists()
-
-
-async def test_the_background_leaves_places_for_what_is_waited_for(run):
-    runner = HookRunner(concurrency=2)
-    waits = "until test -e done; do sleep 0.01; done"
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(4):
-            group.create_task(run(waits, runner=runner, is_background=True))
-        await asyncio.wait_for(run("touch done", runner=runner), LONG)
-
-
-async def test_a_hook_inside_a_hook_gets_its_turn_though_all_places_are_taken():
-    places = ConcurrencyLimit(2, patience_s=0.01)
-    inside: list[int] = []
-
-    async def write(number):
-        async with places.slot():
-            await asyncio.sleep(0)
-            async with places.slot():  # as a hook does that writes something itself
-                inside.append(number)
-
-    await asyncio.wait_for(asyncio.gather(*(write(number) for number in range(10))), LONG)
-
-    assert sorted(inside) == list(range(10))
-
-
-async def test_a_cancelled_wait_takes_no_place_along():
-    places = ConcurrencyLimit(1, patience_s=60)
-    started, end = asyncio.Event(), asyncio.Event()
-
-    async def hold():
-        async with places.slot():
-            started.set()
-            await end.wait()
-
-    async def pass_through():
-        async with places.slot():
-            pass
-
-    async with asyncio.TaskGroup() as group:
-        group.create_task(hold())
-        await started.wait()
-        waiting, at_its_turn, last = (group.create_task(pass_through()) for _ in range(3))
-        await asyncio.sleep(0)
-        waiting.cancel()
-        end.set()
-        await asyncio.sleep(0)
-        at_its_turn.cancel()
-
-    assert last.done()
-
-
 async def test_a_cancel_at_the_moment_of_a_programs_end_is_not_lost(run, monkeypatch):
     def end_and_cancel(output):
         output.has_exited.set()
@@ -293,20 +197,3 @@ async def test_a_cancel_at_the_moment_of_a_programs_end_is_not_lost(run, monkeyp
         task = group.create_task(run("exit 0"))
 
     assert task.cancelled()
-
-
-async def test_the_loop_is_not_held_by_a_hundred_megabytes(run):
-    longest, last, is_going = 0.0, time.thread_time(), True
-
-    async def watch():
-        nonlocal longest, last
-        while is_going:
-            await asyncio.sleep(0.001)
-            longest, last = max(longest, time.thread_time() - last), time.thread_time()
-
-    async with asyncio.TaskGroup() as group:
-        group.create_task(watch())
-        await run("head -c 100000000 /dev/zero")
-        is_going = False
-
-    assert longest < 0.25

@@ -1,18 +1,19 @@
-"""Settings: what a person writes or pastes becomes hooks, and all that is wrong is told at once,
-with its line.
+"""Loading: what a person writes, pastes or drops becomes hooks, and all that is wrong is said at
+once, with its line. The home is trust, the vault is not, and what could be anybody's is not read.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from parachuted.home_files import YamlRejectedError
 from parachuted.hooks.hook import Hook
-from parachuted.hooks.settings import HookFile, read_settings
+from parachuted.hooks.loading import HookFile, read_script, read_settings
 
 pytestmark = pytest.mark.on_disk
 
@@ -99,21 +100,13 @@ def test_a_settings_file_of_claude_codes_is_pasted_whole():
     assert (first.matcher, first.timeout_s) == ("Edit|Write", 600)
     assert second.blocks_on_failure
     assert found.problems == [
-        "line 3: 'permissions' means nothing here",
+        "line 3: 'permissions' means nothing here, or has no such value",
         f"line {at}: Claude Code's event TeammateIdle has no counterpart here",
     ]
 
 
 def test_events_may_stand_without_hooks_above_them():
     assert only("file.modified:\n  - {type: command, command: x}\n").event == "file.modified"
-
-
-def test_what_is_not_said_is_as_the_specification_has_it():
-    hook = one()
-
-    assert (hook.timeout_s, hook.matcher, hook.is_async) == (30, None, False)
-    assert hook.blocks_on_failure is None
-    assert hook.source == "settings"
 
 
 @pytest.mark.parametrize(
@@ -127,43 +120,13 @@ def test_what_is_not_said_is_as_the_specification_has_it():
         ({"on_failure": "block"}, "blocks_on_failure", True),
         ({"onFailure": "continue"}, "blocks_on_failure", False),
         ({"timeout": 999_999}, "timeout_s", 86_400),
-        ({"statusMessage": "Looking"}, "description", "Looking"),
-        ({"statusMessage": "Looking", "description": "Looks"}, "description", "Looks"),
-        ({"args": ["a", "b c", "$x"]}, "argv", ("x", "a", "b c", "$x")),
-        ({"args": []}, "argv", ("x",)),
-        ({"shell": "bash"}, "command", "x"),
+        ({"description": "Looks"}, "description", "Looks"),
+        ({"shell": "bash"}, "words", ("/bin/sh", "-c", "x")),
         ({"timeout": None, "matcher": None, "args": None}, "timeout_s", 30),
     ],
 )
 def test_each_field_of_a_hook_is_read(written: dict[str, object], field: str, value: object):
     assert getattr(one(**written), field) == value
-
-
-@pytest.mark.parametrize(("group", "expected"), [("matcher: A, ", "A"), ("", None)])
-def test_in_a_group_the_groups_matcher_counts_and_that_is_said(group: str, expected: str | None):
-    found = read(f"hooks: {{PreToolUse: [{{{group}hooks: [{{command: x, matcher: B}}]}}]}}")
-
-    assert found.hooks[0].matcher == expected
-    assert found.problems == [
-        "line 1: PreToolUse[0].0: the matcher of its group counts, not its own"
-    ]
-
-
-def test_with_args_there_is_no_shell_and_each_word_is_filled_in_by_itself():
-    words = ["${PARACHUTE_VAULT}/a b", "$PARACHUTE_EVENT", "$OTHER"]
-    text = json.dumps({"hooks": {"file.modified": [{"command": "~/x.sh", "args": words}]}})
-    (hook,) = read(text, HOME="/home/me", PARACHUTE_VAULT="/my vault").hooks
-
-    assert hook.command is None
-    assert hook.argv == ("/home/me/x.sh", "/my vault/a b", "file.modified", "$OTHER")
-
-
-def test_a_line_for_a_shell_is_left_to_the_shell():
-    (hook,) = read(
-        'file.modified: [{command: "echo $PARACHUTE_VAULT", shell: bash}]', PARACHUTE_VAULT="/v;x"
-    ).hooks
-
-    assert hook.words == ("/bin/sh", "-c", "echo $PARACHUTE_VAULT")
 
 
 @pytest.mark.parametrize("kind", ["prompt", "agent", "http", "mcp_tool"])
@@ -194,6 +157,7 @@ hooks:
     - {command: x, matcher: "a("}
     - {command: x, shell: powershell}
     - {hooks: {command: x}}
+    - {command: x, args: [y]}
   file.changed: [{command: x}]
   PreToolUse: {command: x}
   tool.before:
@@ -208,38 +172,32 @@ def test_all_mistakes_are_reported_at_once_and_the_other_hooks_work():
 
     assert found.problems == [
         (
-            "line 6: file.modified[1]: timeout: should be a valid number, unable to parse string "
-            "as a number; it does not run"
+            "line 6: file.modified[1] does not run: timeout: Input should be a valid number, "
+            "unable to parse string as a number"
         ),
-        "line 8: file.modified[2]: command: Field required; it does not run",
-        "line 9: file.modified[3]: type: should be 'command'; it does not run",
-        "line 10: file.modified[4] should be a hook, with `type: command` and a command",
+        "line 8: file.modified[2] does not run: command: Field required",
+        "line 9: file.modified[3] does not run: type: Input should be 'command'",
+        "line 10: file.modified[4] does not run: command: Field required",
         "line 11: file.modified[5]: 'mathcer' means nothing here; the rest of it holds",
-        "line 12: file.modified[6]: onFailure: should be 'continue' or 'block'; it does not run",
-        "line 13: file.modified[7]: timeout: should be greater than 0; it does not run",
+        "line 12: file.modified[6] does not run: onFailure: Input should be 'continue' or 'block'",
+        "line 13: file.modified[7] does not run: timeout: Input should be greater than 0",
         (
-            "line 14: file.modified[8] never runs: the matcher 'a(' is not a regular expression of "
-            "RE2's (which has no look-around, no back-references), so it never matches"
+            "line 14: file.modified[8] does not run: the matcher 'a(' is not a regular expression "
+            "of RE2's (which has no look-around, no back-references)"
         ),
-        "line 15: file.modified[9]: shell: should be 'bash'; it does not run",
-        "line 16: file.modified[10]: matcher should be a text, and hooks a list",
-        "line 17: there is no event 'file.changed'; `parachute hooks docs` lists them",
-        "line 18: PreToolUse should be a list: each of its hooks begins with a dash",
-        "line 20: tool.before[0]: 'if' means nothing here; the rest of it holds",
-        "line 21: disableAllHooks should be true or false",
-        "line 22: 'nonsense' means nothing here",
+        "line 15: file.modified[9] does not run: shell: Input should be 'bash'",
+        "line 16: file.modified[10]: hooks should be a list",
+        "line 17: file.modified[11] does not run: args: Input should be None",
+        "line 18: there is no event 'file.changed'; `parachute hooks docs` lists them",
+        "line 19: PreToolUse should be a list, each item after a dash",
+        "line 21: tool.before[0]: 'if' means nothing here; the rest of it holds",
+        "line 22: 'disableAllHooks' means nothing here, or has no such value",
+        "line 23: 'nonsense' means nothing here, or has no such value",
     ]
     assert [hook.id for hook in found.hooks] == [
         "file.modified[0]",
         "file.modified[5]",
-        "file.modified[8]",
         "tool.before[0]",
-    ]
-
-
-def test_a_key_given_twice_is_reported():
-    assert read("file.modified:\n- command: x\n  command: y\n").problems == [
-        "line 2: file.modified[0] has a key twice, of which the last counts"
     ]
 
 
@@ -253,16 +211,6 @@ def test_one_event_under_two_keys_adds_up():
         ("Stop[1]", "b"),
         ("stop.before[0]", "c"),
     ]
-
-
-def test_a_persons_settings_in_a_line_for_the_shell_are_refused():
-    found = read(
-        'Stop: [{command: "echo ${user_config.name}"}, {command: echo, args: '
-        '["${user_config.name}"]}]'
-    )
-
-    assert [hook.id for hook in found.hooks] == ["Stop[1]"]
-    assert "would be run as code" in found.problems[0]
 
 
 def test_all_hooks_can_be_switched_off_and_that_is_said():
@@ -294,7 +242,7 @@ def test_the_scripts_that_a_hook_names_are_found_to_be_pinned(tmp_path: Path):
         {"command": "~/a.sh --flag x"},
         {"command": "python b.py"},
         {"command": '"$CLAUDE_PROJECT_DIR/with space.py"'},
-        {"command": "python", "args": ["${HOME}/c.sh", "nothing.py"]},
+        {"command": "python ${HOME}/c.sh nothing.py"},
         {"command": "/usr/bin/env x; sh /bin/sh"},
         {"command": "it's"},
         {"command": f"{tmp_path}/home/a.sh {tmp_path}/home/a.sh {tmp_path}/home {'x' * 5000}"},
@@ -356,15 +304,93 @@ def test_a_path_at_which_there_is_nothing_yet_is_looked_at_too(tmp_path: Path):
 @pytest.mark.parametrize("indent", [None, 2, "\t"])
 @pytest.mark.parametrize("ascii_only", [True, False])
 def test_pasted_json_is_read_as_json_would_be(indent: int | str | None, *, ascii_only: bool):
-    command = 'say "hi" / \\ \t \n é 🎉'
-    pasted = {
-        "hooks": {"Stop": [{"command": command, "timeout": 1.5, "async": True, "args": None}]}
-    }
+    command = 'say "hi" / \\ \t \n é'
+    pasted = {"hooks": {"Stop": [{"command": command, "timeout": 1.5, "async": True}]}}
     text = json.dumps(pasted, indent=indent, ensure_ascii=ascii_only).replace("/", "\\/")
 
     (hook,) = read(f"\ufeff{text}").hooks
     assert (hook.command, hook.timeout_s, hook.is_async) == (command, 1.5, True)
 
 
-def test_braces_that_are_not_json_are_yaml():
-    assert only("{Stop: [{command: x}]}\n").command == "x"
+def put(folder: Path, name: str, text: str = "", *, mode: int = 0o644) -> Path:
+    path = folder / name
+    path.write_text(text)
+    path.chmod(mode)
+    return path
+
+
+def hook_of(path: Path) -> Hook:
+    hook = read_script(path, "file.modified", Path("/elsewhere"))
+    assert hook is not None
+    return hook
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "mode", "interpreter"),
+    [
+        ("on-session-start.py", "print(1)\n", 0o644, (sys.executable,)),
+        ("on-session-end.sh", "echo\n", 0o644, ("/bin/sh",)),
+        ("on-file-modified.py", "#!/usr/bin/env python3\n", 0o755, ()),
+        ("on-file-modified.py", "print(1)\n", 0o755, (sys.executable,)),
+    ],
+    ids=["python", "shell", "by its first line", "executable without a first line"],
+)
+def test_a_script_runs_by_its_first_line_or_else_its_suffix(
+    tmp_path: Path, name: str, text: str, mode: int, interpreter: tuple[str, ...]
+):
+    path = put(tmp_path, name, text, mode=mode)
+
+    assert hook_of(path).words == (*interpreter, str(path))
+
+
+@pytest.mark.parametrize("name", ["on-file-modified", "on-file-modified.rb", "on-file-modified.js"])
+def test_any_other_program_runs_when_it_is_executable(tmp_path: Path, name: str):
+    path = put(tmp_path, name, "#!/usr/bin/env x\n", mode=0o755)
+    assert hook_of(path).words == (str(path),)
+
+    path.chmod(0o644)
+    with pytest.raises(ValueError, match="it is not executable; `chmod"):
+        hook_of(path)
+
+
+def test_a_script_is_a_hook_by_its_name_and_pinned_by_its_content(tmp_path: Path):
+    path = put(tmp_path, "on-daily-entry.py")
+    hook = hook_of(path)
+
+    assert (hook.id, hook.event, hook.source, hook.files) == (
+        "on-daily-entry.py",
+        "file.modified",
+        "script",
+        (path,),
+    )
+    assert (hook.timeout_s, hook.matcher, hook.is_async) == (30, None, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "described"),
+    [
+        ("#!/bin/sh\n# Copies the vault.\n# More.\n", "Copies the vault."),
+        (
+            '#!/usr/bin/env python3\n# -*- coding: utf-8 -*-\n"""Links mentions."""\n',
+            "Links mentions.",
+        ),
+        ('"""Links mentions.\n\nMore."""\n', "Links mentions."),
+        ("// Says hello\n", "Says hello"),
+        ("-- Says hello\n", "Says hello"),
+        ("\n\n## Says hello\n", "Says hello"),
+        ("import os\n# Not this.\n", None),
+        ("", None),
+    ],
+)
+def test_its_first_comment_describes_it(tmp_path: Path, text: str, described: str | None):
+    assert hook_of(put(tmp_path, "on-file-modified.sh", text)).description == described
+
+
+def test_a_folder_or_a_pipe_of_that_name_is_not_a_hook(tmp_path: Path):
+    (tmp_path / "on-session-start.py").mkdir()
+    os.mkfifo(tmp_path / "on-session-end.py")
+
+    assert (
+        read_script(tmp_path / "on-session-start.py", "file.modified", Path("/elsewhere")) is None
+    )
+    assert read_script(tmp_path / "on-session-end.py", "file.modified", Path("/elsewhere")) is None

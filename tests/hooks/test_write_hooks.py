@@ -13,7 +13,7 @@ import pytest
 
 from parachuted.errors import ActRefusedError
 from parachuted.hooks.hooks import Hooks
-from parachuted.hooks.write_hooks import WriteHooks
+from parachuted.hooks.listeners import WriteHooks
 from parachuted.vault import (
     Author,
     ObjectStore,

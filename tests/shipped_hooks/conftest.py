@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.hooks import HookDecision, HookEvent, Hooks
-from parachuted.hooks.run_recorder import HookRunRecord
+from parachuted.hooks.records import HookRunRecord
 from tests.hooks.serving import running_hooks
 
 SHIPPED = Path(__file__).resolve().parents[2] / "hooks"

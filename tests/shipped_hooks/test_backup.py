@@ -18,7 +18,7 @@ def configure(shipped: ShippedHooks) -> None:
     settings = shipped.home / "hooks.yaml"
     script = shipped.home / "hooks" / "backup-to-git.py"
     settings.write_text(
-        f"hooks:\n  file.modified:\n    - {{type: command, command: python3, args: ['{script}']}}\n"
+        f'hooks:\n  file.modified:\n    - {{type: command, command: python3 "{script}"}}\n'
     )
     settings.chmod(0o600)
     shipped.hooks.look()

@@ -17,8 +17,7 @@ from parachuted.api.http.route import ApiCall, RequestModel, Whole
 from parachuted.errors import NotFoundError
 from parachuted.hooks import Hooks as RunningHooks
 from parachuted.hooks.approvals import ScriptReview
-from parachuted.hooks.reporting import HookStatus
-from parachuted.hooks.run_recorder import HookRun, HookRunRecord
+from parachuted.hooks.records import HookRun, HookRunRecord, HookStatus
 from parachuted.hooks.trials import HookTrial, try_hooks
 from parachuted.keys import EVERYWHERE
 
@@ -118,8 +117,8 @@ class HookRoutes:
         self._hooks.look()
         return self._hooks.approve(body.names, body.hashes)
 
-    @get("/api/hooks/diff", _MODULE, "admin", wrapped="files")
-    async def diff(self, hook: _Name) -> list[ScriptReview]:
-        """A hook's scripts, and how they differ from what was approved."""
+    @get("/api/hooks/scripts", _MODULE, "admin", wrapped="files")
+    async def scripts(self, hook: _Name) -> list[ScriptReview]:
+        """A hook's scripts as they are now, and whether they are as they were approved."""
         self._hooks.look()
         return await asyncio.to_thread(self._hooks.review, hook)

@@ -60,7 +60,7 @@ async def test_its_examples_run(vault: Path, daemon_rig: DaemonRig):
         needed = [call for call in calls.get("get", {}).get("parameters", []) if call["required"]]
         if (
             "get" not in calls
-            or path in {"/api/events", "/mcp", "/tls/authority.crt", "/api/hooks/diff"}
+            or path in {"/api/events", "/mcp", "/tls/authority.crt", "/api/hooks/scripts"}
             or any(one["in"] == "path" and one["name"] != "path" for one in needed)
         ):
             continue

@@ -18,7 +18,7 @@ FAILS = "#!/bin/sh\necho broken >&2\nexit 1\n"
 
 SCRIPT = "on-session-start.sh"
 TEST, APPROVE = "/api/hooks/test", "/api/hooks/approve"
-DIFF = f"/api/hooks/diff?hook={SCRIPT}"
+SCRIPTS = f"/api/hooks/scripts?hook={SCRIPT}"
 
 
 async def expect(served, status, method, path, body=None):
@@ -97,7 +97,7 @@ async def test_what_cannot_be_tried_or_is_not_there_is_answered_so(home, vault):
         await expect(served, 404, "GET", "/api/hooks/runs/h99999999")
         await expect(served, 404, "POST", "/api/hooks/runs/h99999999/replay")
         await expect(served, 404, "POST", APPROVE, {"names": ["on-nothing.sh"]})
-        await expect(served, 404, "GET", "/api/hooks/diff?hook=on-nothing.sh")
+        await expect(served, 404, "GET", "/api/hooks/scripts?hook=on-nothing.sh")
         await expect(served, 400, "GET", "/api/hooks/runs?limit=0")
 
 
@@ -142,26 +142,24 @@ async def test_a_reader_sees_that_hooks_exist_and_not_what_they_run_or_read(home
     assert one["command"] is None
 
 
-async def test_a_changed_script_is_compared_and_approved_as_it_was_shown(home, vault):
+async def test_a_changed_script_is_approved_as_it_was_shown(home, vault):
     drop(home, SCRIPT, HELLO)
     async with serving(home, vault) as served:
         await expect(served, 200, "POST", APPROVE, {})
         drop(home, SCRIPT, HELLO.replace("hello\n", "good day\n"))
-        (file,) = (await expect(served, 200, "GET", DIFF))["files"]
+        (file,) = (await expect(served, 200, "GET", SCRIPTS))["files"]
         drop(home, SCRIPT, HELLO.replace("hello\n", "something else\n"))
         body = {"hashes": {file["path"]: file["hash"]}}
         late = await expect(served, 409, "POST", APPROVE, body)
-        (now,) = (await expect(served, 200, "GET", DIFF))["files"]
+        (now,) = (await expect(served, 200, "GET", SCRIPTS))["files"]
         body = {"names": [SCRIPT], "hashes": {now["path"]: now["hash"]}}
         done = await expect(served, 200, "POST", APPROVE, body)
 
     assert file["state"] == "changed"
-    assert "-echo hello\n+echo good day\n" in file["diff"]
+    assert "echo good day\n" in file["text"]
     assert "changed since it was shown" in late["message"]
-    assert "+echo something else" in now["diff"]
+    assert "echo something else" in now["text"]
     assert done["approved"] == [now["path"]]
-    kept = [path for path in (home / "hook-approvals").iterdir() if path.stat().st_mode & 0o077]
-    assert kept == []
 
 
 async def test_a_script_that_was_not_shown_is_not_approved(home, vault):
@@ -169,8 +167,8 @@ async def test_a_script_that_was_not_shown_is_not_approved(home, vault):
     async with serving(home, vault) as served:
         await expect(served, 200, "POST", APPROVE, {})
         script.write_bytes(HELLO.replace("hello\n", "something else\n").encode() + b"# \xff\n")
-        shown = await expect(served, 200, "GET", DIFF)
+        shown = await expect(served, 200, "GET", SCRIPTS)
         unseen = await expect(served, 409, "POST", APPROVE, {"names": [SCRIPT], "hashes": {}})
 
-    assert "open it yourself" in shown["files"][0]["diff"]
+    assert "open it yourself" in shown["files"][0]["text"]
     assert "so nothing was approved" in unseen["message"]

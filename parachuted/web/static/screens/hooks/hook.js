@@ -1,4 +1,4 @@
-/** Hook: one of them, its script as it is now beside what was approved, a trial of it. */
+/** Hook: one of them, its script as it is now, a trial of it. */
 
 import { html, useState } from '../../vendor/view.js';
 import { get, post } from '../../lib/api.js';
@@ -6,7 +6,6 @@ import { useLoad } from '../../lib/load.js';
 import { address } from '../../lib/router.js';
 import { t } from '../../lib/strings.js';
 import { toast, toastProblem } from '../../lib/toasts.js';
-import { UnifiedDiff } from '../../ui/diff.js';
 import { Facts } from '../../ui/facts.js';
 import { Icon } from '../../ui/icon.js';
 import { Button, Shown, Tag } from '../../ui/parts.js';
@@ -16,7 +15,7 @@ import { Texts } from './hook-run.js';
 /** @param {{of: any, onChange: () => void}} props */
 export function Hook({ of, onChange }) {
   const [trial, setTrial] = useState(/** @type {any} */ (null));
-  const script = useLoad((signal) => get('/api/hooks/diff', { hook: of.name }, signal), [of.name]);
+  const script = useLoad((signal) => get('/api/hooks/scripts', { hook: of.name }, signal), [of.name]);
   const approve = async (/** @type {any[]} */ files) => {
     try {
       await post('/api/hooks/approve', { names: [of.name], hashes: Object.fromEntries(files.filter((one) => one.hash).map((one) => [one.path, one.hash])) });
@@ -49,7 +48,7 @@ export function Hook({ of, onChange }) {
       <h2>${t.hooks.script}</h2>
       ${found.files.map((/** @type {any} */ one) => html`<section key=${one.path}>
         <p class="row middle"><code class="grow">${one.path}</code><${Tag} kind=${one.state === 'approved' ? 'good' : 'wait'}>${t.hooks.states[one.state]}<//></p>
-        ${one.diff && html`<${UnifiedDiff} text=${one.diff} />`}</section>`)}
+        ${one.text && html`<pre>${one.text}</pre>`}</section>`)}
       ${found.files.some((/** @type {any} */ one) => one.state === 'changed') && html`<p class="row"><${Button} kind="main" icon="check" onClick=${() => approve(found.files)}>${t.hooks.approve}<//></p>`}`}<//>
   </article>`;
 }

@@ -1,6 +1,4 @@
-"""Passes bus events to the hooks that match, with their cause and what changed, in order and off
-the loop, since the bus does not wait and comparing texts takes time.
-"""
+"""What asks hooks and informs them: the store before it writes, the bus of what has happened."""
 
 from __future__ import annotations
 
@@ -8,15 +6,17 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
-from parachuted.errors import ParachuteError
+from parachuted.errors import HookRefusedError, ParachuteError
 from parachuted.events import CORE, Bus, Change, Event
 from parachuted.hooks.hook_event import HookEvent, cause_data, event_data, module_of
 from parachuted.hooks.hooks import Hooks
 from parachuted.vault import (
     NOTE_SUFFIXES,
     ObjectStore,
+    WriteIntent,
     changed_units,
     diff_of,
     meaning,
@@ -25,16 +25,80 @@ from parachuted.vault import (
 )
 from parachuted.vault.note import WHOLE
 
+_BEFORE_WRITE = "write.before"
 _ASKED_WHERE_IT_HAPPENS = frozenset({"tool.after", "tool.failed", "session.start"})
 _MOST_WAITING = 1000
 _LARGEST = 4 << 20
 _MOST_HELD = 32 << 20
 _BEGINNING = 8 << 10
 _PROBLEM = "hooks:listening"
+_RootOf = Callable[[str], str | None]  # the file that began a cause, if known
+
+
+class WriteHooks:
+    """Asks in the thread that writes, from `begin` on: what a start puts right was agreed to
+    before.
+    """
+
+    def __init__(
+        self,
+        hooks: Hooks,
+        *,
+        vault: Path,
+        loop: asyncio.AbstractEventLoop,
+        clock: Callable[[], datetime],
+        root_of: _RootOf = lambda _cause: None,
+    ) -> None:
+        self._hooks, self._vault, self._loop, self._clock = hooks, vault, loop, clock
+        self._root_of = root_of
+        self._has_begun = False
+
+    def begin(self) -> None:
+        self._has_begun = True
+
+    def is_asked(self) -> bool:
+        return self._has_begun and self._hooks.wants(_BEFORE_WRITE)
+
+    def ask(self, intent: WriteIntent) -> None:
+        """Raises HookRefusedError with the hooks' words."""
+        decision = self._hooks.ask_from_thread(self._occurrence(intent), self._loop)
+        if not decision.allowed:
+            raise HookRefusedError(
+                f"a hook refused the write to {printable(intent.path)}, so nothing was written: "
+                f"{decision.reason}"
+            )
+
+    def _occurrence(self, intent: WriteIntent) -> HookEvent:
+        author, units = intent.author, list(intent.units())
+        data: dict[str, object] = {
+            "path": printable(intent.path),
+            "from": printable(intent.source) if intent.source is not None else None,
+            "actor": author.by,
+            "run": author.run,
+            "causes": list(author.causes),
+            "operation": intent.operation,
+            "base": intent.base,
+            "digest": intent.digest,
+            "sections": units,
+            "frontmatter": intent.frontmatter(),
+        }
+        root = self._root_of(author.causes[0]) if author.causes else None
+        return HookEvent(
+            event=_BEFORE_WRITE,
+            at=self._clock(),
+            vault=self._vault,
+            module=module_of(author.by),
+            session_id=author.run,
+            data=event_data(data, self._vault),
+            cause=cause_data(author.causes, actor=author.by, run=author.run, root=root),
+            diff={"text": intent.diff(), "changed": units},
+        )
 
 
 class HookEventListener:
-    """Between the bus and the hooks. All on the loop's thread, but for the comparing."""
+    """Passes bus events to the hooks that match, with their cause and what changed, in order and
+    off the loop, since the bus does not wait and comparing texts takes time.
+    """
 
     def __init__(
         self,
@@ -43,7 +107,7 @@ class HookEventListener:
         *,
         vault: Path,
         objects: ObjectStore,
-        root_of: Callable[[str], str | None] = lambda _cause: None,
+        root_of: _RootOf = lambda _cause: None,
         report: Callable[[str, str | None], None] = lambda _subject, _problem: None,
     ) -> None:
         self._hooks, self._vault, self._objects, self._root_of = hooks, vault, objects, root_of
@@ -53,7 +117,7 @@ class HookEventListener:
         self._held = 0
         self._wake = asyncio.Event()
         self._is_full = False
-        self._end = bus.subscribe_to_batches(self._on_events)
+        self.close = bus.subscribe_to_batches(self._on_events)
 
     @contextlib.contextmanager
     def about(self, changes: Sequence[Change]) -> Iterator[None]:
@@ -81,9 +145,6 @@ class HookEventListener:
                 self._is_full = False
                 self._report(_PROBLEM, None)
 
-    def close(self) -> None:
-        self._end()
-
     def _on_events(self, events: Sequence[Event]) -> None:
         wanted = self._hooks.wanted - _ASKED_WHERE_IT_HAPPENS
         for event in events:
@@ -93,12 +154,10 @@ class HookEventListener:
     def _queue(self, event: Event) -> None:
         if len(self._waiting) >= _MOST_WAITING:
             self._next()
-            if not self._is_full:
-                self._is_full = True
-                self._report(
-                    _PROBLEM,
-                    f"more than {_MOST_WAITING} events wait for hooks, so the oldest are dropped",
-                )
+            is_news, self._is_full = not self._is_full, True
+            wait = f"more than {_MOST_WAITING} events wait for hooks"
+            if is_news:
+                self._report(_PROBLEM, f"{wait}, so the oldest are dropped")
         change = self._changes.get((event.event, event.data.get("path")))
         if change is not None and self._held + len(change.data or b"") > _MOST_HELD:
             change = change._replace(data=None)  # it is read again, if it is kept
@@ -121,12 +180,8 @@ class HookEventListener:
             data.get("run"),
             data.get("session_id"),
         )
-        cause = cause_data(
-            causes,
-            actor=actor,
-            run=run if isinstance(run, str) else None,
-            root=self._root_of(causes[0]) if causes else None,
-        )
+        root = self._root_of(causes[0]) if causes else None
+        run = found if isinstance(found := data.get("run"), str) else None
         first = event.event.partition(".")[0]
         return HookEvent(
             event=event.event,
@@ -135,7 +190,7 @@ class HookEventListener:
             module=module_of(actor) if first in CORE else first,
             data=event_data({**data, **more}, self._vault),
             session_id=session if isinstance(session, str) else None,
-            cause=cause if causes else None,
+            cause=cause_data(causes, actor=actor, run=run, root=root) if causes else None,
             diff=diff,
         )
 
@@ -150,16 +205,12 @@ class HookEventListener:
         if after is not None and change.path.endswith(NOTE_SUFFIXES):
             more["frontmatter"] = dict(parse_note(after).values)
         if (before is None) != (old is None) or (after is None) != (new is None):
-            return more, {
-                "text": "(a text of it is not kept, so it cannot be compared)",
-                "changed": [],
-            }
+            text = "(a text of it is not kept, so it cannot be compared)"
+            return more, {"text": text, "changed": []}
         texts = [text for text in (before, after) if text is not None]
         if any(len(text) > _LARGEST or b"\0" in text[:_BEGINNING] for text in texts):
-            return more, {
-                "text": "(too large, or not text, so it is not compared)",
-                "changed": [WHOLE],
-            }
+            text = "(too large, or not text, so it is not compared)"
+            return more, {"text": text, "changed": [WHOLE]}
         units = changed_units(
             *(None if text is None else meaning(text) for text in (before, after))
         )

@@ -1,16 +1,67 @@
-"""The last runs are remembered over restarts, in a file that only its owner can read."""
+"""What people hear of hooks: which fail, how often each ran, and nothing of the machine for those
+who may only read; and the last runs, over restarts.
+"""
 
 from __future__ import annotations
 
-import stat
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 import pytest
 
-from parachuted.hooks.run_recorder import HookRunRecorder
+from parachuted.hooks import HookError
+from parachuted.hooks.hook import Hook
+from parachuted.hooks.records import HookReporter, HookRunRecorder
 from parachuted.hooks.runner import ProcessResult
 
-AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+NOW = datetime(2026, 1, 6, 12, tzinfo=UTC)
+HOOK = Hook(id="on-session-start.py", event="session.start", words=("x",), command="x")
+
+
+class Reports:
+    """Keeps what was reported."""
+
+    def __init__(self) -> None:
+        self.problems: list[tuple[str, str | None]] = []
+        self.errors: list[HookError] = []
+        self.reporter = HookReporter(
+            lambda: NOW, lambda *problem: self.problems.append(problem), self.errors.append
+        )
+
+
+@pytest.fixture
+def reports() -> Reports:
+    return Reports()
+
+
+@pytest.mark.parametrize("event", ["hook.failed", "vault.problem"])
+def test_a_failure_on_the_hooks_own_events_is_kept_and_not_reported(reports: Reports, event: str):
+    reports.reporter.note_run("a", event, 3.0, "broke")
+
+    assert (reports.problems, reports.errors) == ([], [])
+    assert [error.message for error in reports.reporter.errors] == ["broke"]
+
+
+def test_the_runs_of_a_hook_are_counted(reports: Reports):
+    for took_ms, failure in ((5.0, None), (9.0, "broke"), (2.0, None)):
+        reports.reporter.note_run("a", "write.before", took_ms, failure)
+
+    status = reports.reporter.status_of(
+        Hook(id="a", event="write.before", words=("x",), command="x"), None
+    )
+    assert (status.runs, status.failures, status.slowest_ms) == (3, 1, 9.0)
+
+
+def test_only_those_who_may_administer_see_what_is_run_and_where_it_lies(reports: Reports):
+    command = "curl -H 'X-Key: secret' x"
+    hook = Hook(id="PreToolUse[0]", event="tool.before", words=("sh",), command=command)
+    whole = reports.reporter.status_of(hook, "/home/me/x has changed")
+
+    assert (whole.name, whole.claude, whole.blocking) == ("PreToolUse[0]", "PreToolUse", True)
+    assert "secret" in str(whole.command)
+    assert whole.public.command is None
+    assert whole.public.problem
+    assert "/home" not in str(asdict(whole.public))
 
 
 @pytest.fixture
@@ -27,7 +78,6 @@ def recorder(file):
 
 def add(
     recorder,
-    hook="on-session-start.py",
     *,
     stdin=b"{}\n",
     stdout=b"",
@@ -35,9 +85,7 @@ def add(
     decision="allowed",
 ):
     ran = ProcessResult(exit_code=0, stdout=stdout, stderr=stderr, took_ms=12.3456)
-    return recorder.add(
-        hook=hook, event="session.start", at=AT, stdin=stdin, ran=ran, decision=decision
-    )
+    return recorder.add(HOOK, NOW, stdin, ran, decision)
 
 
 def test_a_run_is_remembered_whole(recorder):
@@ -59,17 +107,10 @@ def test_a_run_is_remembered_whole(recorder):
     assert (added.hook, added.event, added.at, added.exit_code, added.took_ms) == (
         "on-session-start.py",
         "session.start",
-        "2026-01-02T03:04:05Z",
+        "2026-01-06T12:00:00Z",
         0,
         12.346,
     )
-
-
-def test_the_newest_comes_first(recorder):
-    names = [add(recorder, f"hook-{number}").hook for number in range(5)]
-
-    assert [record.hook for record in recorder.last(3)] == names[:1:-1]
-    assert recorder.last(0) == []
 
 
 def test_two_hundred_are_kept_over_restarts_and_their_numbers_go_on(recorder, file):
@@ -92,13 +133,6 @@ def test_long_texts_are_cut(recorder):
 
     assert (len(added.stdin), len(added.stdout), len(added.stderr)) == (65_536, 65_536, 65_536)
     assert added.cut == ("stdin", "stderr")
-
-
-def test_only_their_owner_can_read_them(recorder, file):
-    add(recorder)
-
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in (file.parent, *file.parent.iterdir())}
-    assert modes == {0o700, 0o600}
 
 
 @pytest.mark.parametrize(
