@@ -102,7 +102,7 @@ def test_a_changed_hook_is_shown_approved_tried_and_run_again(
     it.sees("has changed since it was approved")
     it.click("Open Hooks", "link")
     it.page.get_by_role("link", name=re.compile("on-session-start.sh")).first.click()
-    it.page.locator(".diff .added").get_by_text("echo good evening").wait_for()
+    it.page.locator("pre").get_by_text("echo good evening").wait_for()
     assert it.faults() == []
     it.click("Approve it as shown")
     it.sees("approved as it is")
