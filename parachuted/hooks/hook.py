@@ -128,8 +128,9 @@ class Hook:
         """Whether it can stop what is about to happen: nothing waits for an asynchronous one."""
         return self.event in BLOCKING and not self.is_async
 
-    def is_meant(self, hook_event: HookEvent) -> bool:
-        """A tool is meant by either name, a file by a name in its path."""
-        subject, full_name = hook_event.subject, hook_event.data.get(FULL_NAME)
-        names = (subject, full_name if isinstance(full_name, str) else None)
-        return subject is None or any(self.matches(name) for name in names if name is not None)
+
+def is_meant(hook: Hook, hook_event: HookEvent) -> bool:
+    """A tool is meant by either name, a file by a name in its path."""
+    subject, full_name = hook_event.subject, hook_event.data.get(FULL_NAME)
+    names = (subject, full_name if isinstance(full_name, str) else None)
+    return subject is None or any(hook.matches(name) for name in names if name is not None)

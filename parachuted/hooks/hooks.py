@@ -21,7 +21,7 @@ from parachuted.hooks.decision import (
     outcome_of,
     read_answer,
 )
-from parachuted.hooks.hook import BLOCKING, Hook, HookOptions
+from parachuted.hooks.hook import BLOCKING, Hook, HookOptions, is_meant
 from parachuted.hooks.hook_event import HookEvent, document, encode
 from parachuted.hooks.loading import HookFile, load_hooks, look
 from parachuted.hooks.records import (
@@ -179,7 +179,7 @@ class Hooks:
         return [
             hook
             for hook in self._set.hooks
-            if hook.event == hook_event.event and hook.is_meant(hook_event)
+            if hook.event == hook_event.event and is_meant(hook, hook_event)
         ]
 
     async def run_one(

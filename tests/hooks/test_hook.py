@@ -10,15 +10,15 @@ import pytest
 
 from parachuted.errors import NotFoundError
 from parachuted.hooks import HookEvent
-from parachuted.hooks.hook import Hook, compile_matcher, parse_event, parse_script_name
+from parachuted.hooks.hook import Hook, compile_matcher, is_meant, parse_event, parse_script_name
 from parachuted.hooks.hook_event import CLAUDE_NAMES
 
 AT = datetime(2025, 1, 6, tzinfo=UTC)
 
 
-def is_meant(event: str, matcher: str | None, data: Mapping[str, object]) -> bool:
+def meant(event: str, matcher: str | None, data: Mapping[str, object]) -> bool:
     hook = Hook(id="h", event=event, words=("true",), command="", matches=compile_matcher(matcher))
-    return hook.is_meant(HookEvent(event=event, at=AT, data=data, vault=Path("/vault")))
+    return is_meant(hook, HookEvent(event=event, at=AT, data=data, vault=Path("/vault")))
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_a_tool_is_matched_by_names_or_by_an_expression(
     matcher: str | None, matched: str, passed_over: str
 ):
     for name in matched.split():
-        assert is_meant("tool.before", matcher, {"tool_name": name})
+        assert meant("tool.before", matcher, {"tool_name": name})
     for name in passed_over.split():
-        assert not is_meant("tool.before", matcher, {"tool_name": name})
+        assert not meant("tool.before", matcher, {"tool_name": name})
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_a_file_is_matched_by_a_name_in_its_path_or_by_an_expression(
     event: str, matcher: str, matched: str, passed_over: str
 ):
     for path in matched.split():
-        assert is_meant(event, matcher, {"path": path})
+        assert meant(event, matcher, {"path": path})
     for path in passed_over.split():
-        assert not is_meant(event, matcher, {"path": path})
+        assert not meant(event, matcher, {"path": path})
 
 
 @pytest.mark.parametrize("matcher", ["Edit(", "^(?!Read).*", r"(a)\1", "Daily/**", "*.md"])
@@ -76,14 +76,14 @@ def test_a_matcher_that_never_matches_is_reported(matcher: str):
 def test_a_tool_is_also_known_by_the_name_that_the_model_sees():
     data = {"tool_name": "search", "full_name": "mcp__brain__search"}
 
-    assert is_meant("tool.before", "mcp__brain__.*", data)
-    assert is_meant("tool.before", "search", data)
-    assert not is_meant("tool.before", "mcp__vault__.*", data)
+    assert meant("tool.before", "mcp__brain__.*", data)
+    assert meant("tool.before", "search", data)
+    assert not meant("tool.before", "mcp__vault__.*", data)
 
 
 def test_an_event_without_a_subject_pays_no_heed_to_a_matcher():
-    assert is_meant("prompt.before", "nonsense", {"prompt": "x"})
-    assert is_meant("chat.session.created", "nonsense", {"title": "x"})
+    assert meant("prompt.before", "nonsense", {"prompt": "x"})
+    assert meant("chat.session.created", "nonsense", {"title": "x"})
 
 
 def test_an_event_with_the_same_meaning_has_both_names():
