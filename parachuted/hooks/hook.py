@@ -1,6 +1,4 @@
-"""Hooks: one program that runs on an event, when it is meant, and the names of events, ours and
-Claude Code's.
-"""
+"""Hook: a program that runs on an event, when it is meant, and the names of events."""
 
 from __future__ import annotations
 
@@ -132,5 +130,5 @@ class Hook:
 def is_meant(hook: Hook, hook_event: HookEvent) -> bool:
     """A tool is meant by either name, a file by a name in its path."""
     subject, full_name = hook_event.subject, hook_event.data.get(FULL_NAME)
-    names = (subject, full_name if isinstance(full_name, str) else None)
-    return subject is None or any(hook.matches(name) for name in names if name is not None)
+    names = [name for name in (subject, full_name) if isinstance(name, str)]
+    return subject is None or any(map(hook.matches, names))
