@@ -203,8 +203,6 @@ log = logging.getLogger(__name__)
 _SOON_S = 20.0
 _LOOK_EVERY_S = 1800.0
 _DAILY = timedelta(days=1)
-_KNOWN_S = 60.0
-_TIMES_ITS_COST = 20
 
 
 class HistoryPruning:
@@ -221,8 +219,8 @@ class HistoryPruning:
     ) -> None:
         self._retention, self._wanted, self._clock = retention, wanted, clock
         self._report, self._soon_s = report, soon_s
-        # until when it counts, by the loop's clock, and the size
-        self._size: tuple[float, HistorySize] | None = None
+        self.known: HistorySize | None = None
+        """As it was measured last."""
 
     async def run(self) -> None:
         """Until cancelled. Days follow the clock, since a laptop sleeps."""
@@ -251,26 +249,16 @@ class HistoryPruning:
             self._report("history size", f"{says}: {error}")
             return None
         self._report("history size", None)
-        self._size = None
         with contextlib.suppress(ParachuteError, OSError):  # the next pass reports it
             await self.size()
         if pruned.writes or pruned.runs or pruned.texts:
             log.info("the history was pruned", extra=asdict(pruned))
         return pruned
 
-    @property
-    def known(self) -> HistorySize | None:
-        return self._size[1] if self._size is not None else None
-
     async def size(self) -> HistorySize:
-        """At most a minute old where measuring takes long. Raises StorageFailedError, OSError."""
-        loop = asyncio.get_running_loop()
-        if self._size is None or loop.time() > self._size[0]:
-            started = loop.time()
-            size = await asyncio.to_thread(self._retention.size)
-            known_s = min(_KNOWN_S, _TIMES_ITS_COST * (loop.time() - started))
-            self._size = (loop.time() + known_s, size)
-        return self._size[1]
+        """Raises StorageFailedError, OSError."""
+        self.known = await asyncio.to_thread(self._retention.size)
+        return self.known
 
 
 _FOLDERS_AT_ONCE = 100

@@ -8,7 +8,6 @@ is.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import logging
 import os
@@ -40,7 +39,6 @@ _GIT_IGNORE = (
     "# The audit grows with every action; git would take lines out of it at each "
     "checkout and stash.\n/audit/\n*.tmp\n"
 )
-_HASH_CHARACTERS = 16
 
 
 class VaultUnclearError(DaemonError):
@@ -114,17 +112,13 @@ def no_vault(vault: Path) -> str:
 
 
 def was_vault(home: Path, vault: Path) -> bool:
-    place = real_path(vault)
-    return _legacy(home, place).is_dir() or _find(_records(home), path=place) is not None
+    return _find(_records(home), path=real_path(vault)) is not None
 
 
 def separate(home: Path, vault: Path) -> None:
     """An unclear vault is one of its own. Raises ParachuteError where nothing is unclear."""
     place = _unclear(home, vault)
-    records, mark = _records(home), _mark(place)
-    if _has_legacy(home, place, records):
-        _write_record(_Record(_legacy(home, place), secrets.token_hex(16)))
-    here = _find(records, path=place)
+    here, mark = _find(_records(home), path=place), _mark(place)
     own = here if here is not None and mark and here.mark == mark else _new(home)
     _keep(home, place, own, is_new_id=True)
 
@@ -133,11 +127,7 @@ def adopt(home: Path, vault: Path) -> None:
     """An unclear vault is the one that the home remembers. Raises as `separate`."""
     place = _unclear(home, vault)
     identity, records = _read_id(place), _records(home)
-    known = (
-        _find(records, identity)
-        or _find(records, path=place)
-        or _Record(_legacy(home, place), secrets.token_hex(16))
-    )
+    known = _find(records, identity) or _find(records, path=place) or _new(home)
     _keep(home, place, known, is_new_id=known.id != identity)
 
 
@@ -161,15 +151,12 @@ def _recognize(home: Path, place: Path) -> _Record:
             "leave one of the two ids in its first line"
         )
         raise VaultUnclearError(place, says, "the vault that was there")
-    has_legacy = _has_legacy(home, place, records)
-    if identity is None and (here is not None or (has_legacy and not any(place.iterdir()))):
+    if identity is None and here is not None:
         says = (
             "is another folder than the vault that was there, and has no id. If its disk is not "
             "mounted, mount it. It may be the same vault, restored, or a new one"
         )
         raise VaultUnclearError(place, says, "the vault that was there")
-    if has_legacy:
-        return _Record(_legacy(home, place), identity or secrets.token_hex(16))
     return _new(home, identity)
 
 
@@ -225,16 +212,6 @@ def _is_copy(original: Path, place: Path, identity: str) -> bool:
 def _new(home: Path, identity: str | None = None) -> _Record:
     identity = identity or secrets.token_hex(16)
     return _Record(home / "state" / identity, identity)
-
-
-def _legacy(home: Path, place: Path) -> Path:
-    return home / "state" / hashlib.sha256(os.fsencode(place)).hexdigest()[:_HASH_CHARACTERS]
-
-
-def _has_legacy(home: Path, place: Path, records: Sequence[_Record]) -> bool:
-    """Whether an earlier version kept a state for that path, which no vault has yet."""
-    legacy = _legacy(home, place)
-    return legacy.is_dir() and all(record.folder != legacy for record in records)
 
 
 def _mark(place: Path) -> str:

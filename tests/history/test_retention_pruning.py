@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -25,8 +24,8 @@ class Counting(Retention):
     """A retention that counts, does what it is told, and drops nothing."""
 
     def __init__(self, does: Callable[[Counting], Pruned] = lambda _self: NOTHING) -> None:
-        self.keep, self.passes, self.sizes, self.does = RetentionLimits(), [], 0, does
-        self.stopped, self.takes_s = threading.Event(), 0.0
+        self.keep, self.passes, self.does = RetentionLimits(), [], does
+        self.stopped = threading.Event()
 
     def prune(self, wanted: Iterable[str]) -> Pruned:
         self.passes.append(set(wanted))
@@ -36,8 +35,6 @@ class Counting(Retention):
         self.stopped.set()
 
     def size(self) -> HistorySize:
-        self.sizes += 1
-        time.sleep(self.takes_s)
         return SIZE
 
 
@@ -120,25 +117,11 @@ async def test_a_disk_that_refuses_is_reported_until_it_does_not(error: Exceptio
     assert reported["history size"] is None
 
 
-async def test_a_size_that_is_quick_to_find_out_is_soon_asked_for_again():
-    retention = Counting()
-    one = pruning(retention, {})
-    async with asyncio.timeout(30):
-        while retention.sizes < 2:
-            await one.size()
-            await asyncio.sleep(0.001)
-
-
-async def test_a_size_that_takes_long_is_kept_until_a_pass():
-    retention = Counting()
-    retention.takes_s = 0.1
-    one = pruning(retention, {})
+async def test_the_size_that_was_measured_last_is_known():
+    one = pruning(Counting(), {})
     assert one.known is None
-    assert [await one.size(), await one.size(), one.known] == [SIZE, SIZE, SIZE]
-    assert retention.sizes == 1
     await one.prune()
-    await one.size()
-    assert retention.sizes == 2
+    assert one.known == await one.size() == SIZE
 
 
 async def test_the_texts_of_the_vault_of_reviews_and_suggestions_are_needed():

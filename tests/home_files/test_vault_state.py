@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import shutil
 from pathlib import Path
 
@@ -20,14 +18,6 @@ from parachuted.home_files.vault_state import (
 )
 
 pytestmark = pytest.mark.usefixtures("each_disk")
-
-
-def legacy(home: Path, vault: Path) -> Path:
-    """The state folder of an earlier version."""
-    folder = home / "state" / hashlib.sha256(os.fsencode(vault.resolve())).hexdigest()[:16]
-    folder.mkdir(parents=True)
-    (folder / "history.db").write_text("the past")
-    return folder
 
 
 def refuse(*_args: object, **_more: object) -> None:
@@ -117,24 +107,6 @@ def test_nothing_is_decided_that_was_not_asked_and_a_link_is_no_copy(home, vault
     assert state_folder(home, tmp_path / "link") == state_folder(home, vault) == folder
 
 
-def test_an_earlier_versions_state_is_taken_over_as_it_is(home, vault, tmp_path):
-    (vault / "note.md").write_text("# N\n")
-    folder = legacy(home, vault)
-    assert known_state_folder(home, vault) == folder
-    assert state_folder(home, vault) == folder
-    moved = vault.rename(tmp_path / "moved")
-    assert state_folder(home, moved) == folder
-    assert (folder / "history.db").read_text() == "the past"
-    assert [path.name for path in (home / "state").iterdir()] == [folder.name]
-
-
-def test_an_earlier_versions_state_is_taken_over_with_an_id_of_another(home, vault, tmp_path):
-    state_folder(tmp_path / "another device", vault)
-    folder, identity = legacy(home, vault), id_of(vault)
-    assert state_folder(home, vault) == folder
-    assert id_of(vault) == identity
-
-
 def test_an_id_that_was_deleted_or_replaced_by_a_sync_loses_nothing(home, vault):
     folder, identity = state_folder(home, vault), id_of(vault)
     shutil.rmtree(vault / ".parachute")
@@ -157,9 +129,8 @@ def test_conflict_markers_in_the_id_are_not_repaired(home, vault, tmp_path):
         state_folder(home, vault.rename(tmp_path / "moved"))
 
 
-@pytest.mark.parametrize("is_legacy", [False, True])
-def test_an_empty_mount_point_is_not_taken_for_the_vault(home, vault, tmp_path, is_legacy):
-    folder = legacy(home, vault) if is_legacy else state_folder(home, vault)
+def test_an_empty_mount_point_is_not_taken_for_the_vault(home, vault, tmp_path):
+    folder = state_folder(home, vault)
     vault.rename(tmp_path / "elsewhere")
     vault.mkdir()
     with pytest.raises(VaultUnclearError, match="mount it"):
