@@ -14,6 +14,7 @@ from parachuted.vault.bounded_yaml import (
     YamlRefusedError,
     YamlValue,
     is_bare,
+    kind_of,
     read_events,
     write_key,
     write_scalar,
@@ -136,11 +137,21 @@ def _holds(note: ParsedNote, key: FrontmatterKey, value: FrontmatterInput) -> bo
         return False
     written = note.data[key.value.start : key.value.stop] if key.value else b""
     if isinstance(value, str):
-        return is_bare(value) or written.startswith((b'"', b"'"))
+        is_quoted = written.startswith((b'"', b"'"))
+        return is_bare(value) or is_quoted or _stays_date(written, value)
     return (
         written == write_scalar(value).encode()
         if isinstance(value, int | float)
         else all(map(is_bare, value))
+    )
+
+
+def _stays_date(written: bytes, value: FrontmatterInput) -> bool:
+    """Whether a date takes the place of one without quotes: JSON has no type for it."""
+    return (
+        isinstance(value, str)
+        and written.isascii()
+        and kind_of(written.decode()) == kind_of(value) == "date"
     )
 
 
@@ -183,7 +194,8 @@ def _replacement(
     if not note.matter.readable:  # the block is not YAML, but the key's own lines may be
         key = next(iter(read_block(note.data, key.span).keys), key)
     if key.value and (isinstance(value, str | int | float) or not value):
-        (text,) = _value_lines(b"", value, None)
+        is_date = _stays_date(note.data[key.value.start : key.value.stop], value)
+        (text,) = [str(value).encode()] if is_date else _value_lines(b"", value, None)
         return key.value, text if key.value.start == key.value.stop else text.lstrip(b" ")
     line_stop = note.data.find(b"\n", key.span.start, key.span.stop) + 1 or key.span.stop
     source = key_source(note.data, key.span.start)
