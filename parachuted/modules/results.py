@@ -7,29 +7,27 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import date, time
-from enum import Enum
 from pathlib import PurePath
-from typing import Any, TypeAlias, TypeVar
-from uuid import UUID
+from typing import TypeAlias, TypeVar
+
+import orjson
 
 from parachuted.errors import ConflictError, ModuleFailedError, ParachuteError
-from parachuted.texts.json_limits import MOST_DEPTH
 from parachuted.texts.times import moment_text
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 Raw = TypeVar("Raw")
 Value = TypeVar("Value")
-_Where: TypeAlias = "tuple[_Where, object] | None"
-
-_LARGEST = 2**63
+_OPTIONS = (
+    orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
+)
 _LONGEST_PAUSE_S = 0.2
 _EXPECTED = (ParachuteError, ValueError, OverflowError, RecursionError, OSError)
 MOST_BYTES = 16 << 20
@@ -40,10 +38,6 @@ _OURS = re.compile(
     r"|x-content-type-options",
     re.IGNORECASE,
 )
-
-
-class WrongResultError(ModuleFailedError):
-    """The handler's result cannot be converted to JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,122 +95,34 @@ class BytesResponse:
 
 
 def to_json(value: object) -> Json:
-    """The value in plain JSON: dataclasses and models as objects, times in ISO 8601, paths as text.
-
-    Raises WrongResultError.
+    """The value in plain JSON: dataclasses and models as objects, times in ISO 8601, paths as text,
+    and None for a number that is infinite or none. Raises ModuleFailedError.
     """
-    return _plain(value, None, 0)
+    try:
+        found: Json = orjson.loads(orjson.dumps(value, _plain, _OPTIONS))
+    except TypeError as error:  # orjson's, of which the cause is ours
+        raise ModuleFailedError(f"this has no form in JSON: {error.__cause__ or error}") from error
+    return found
 
 
-def _plain(value: Any, where: _Where, depth: int) -> Json:  # noqa: ANN401, PLR0911  one for each kind
-    if depth > MOST_DEPTH:
-        raise WrongResultError(
-            f"{_spelled(where)} is nested more than {MOST_DEPTH} levels deep, or holds itself."
-        )
-    kind = type(value)
-    if kind is str:
-        return _text(value, where)
-    if kind is dict:
-        return _object(value, where, depth)
-    if kind is list:
-        return _list(value, where, depth)
-    if value is None or kind is bool:
-        return None if value is None else bool(value)
-    if isinstance(value, Enum):
-        return _plain(value.value, where, depth + 1)
-    if isinstance(value, int | float):
-        return _number(value, where)
-    if isinstance(value, str | PurePath | UUID):
-        return _text(str(value), where)
-    return moment_text(value) if isinstance(value, date | time) else _composed(value, where, depth)
-
-
-def _composed(value: object, where: _Where, depth: int) -> Json:
+def _plain(value: object) -> object:  # noqa: PLR0911  one for each kind
+    if isinstance(value, date | time):
+        return moment_text(value)
+    if isinstance(value, PurePath):
+        return str(value)
     if isinstance(value, Mapping):
-        return _object(value, where, depth)
+        return dict(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        held: dict[object, object] = {
-            field.name: getattr(value, field.name) for field in dataclasses.fields(value)
-        }
-        return _object(held, where, depth)
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     # a pydantic model, without importing pydantic for the modules that have none
     dump = getattr(type(value), "model_dump", None)
     if callable(dump):
-        return _plain(dump(value, mode="json"), where, depth + 1)
-    if isinstance(value, bytes | bytearray | memoryview):
-        raise WrongResultError(
-            f"{_spelled(where)} is bytes, which JSON has not: make it a text (base64), or return "
-            "the path of a file."
-        )
+        return dump(value, mode="json")
     if isinstance(value, AbstractSet):
-        return _list(sorted(value, key=repr), where, depth)
-    if isinstance(value, Sequence):
-        return _list(value, where, depth)
-    raise WrongResultError(
-        f"{_spelled(where)} is a {type(value).__name__}, which has no form in JSON: return "
-        "dicts, lists, texts, numbers or dataclasses."
-    )
-
-
-def _object(value: Mapping[object, object], where: _Where, depth: int) -> Json:
-    return {
-        key if type(key) is str and key.isascii() else _key(key, where): item
-        if type(item) is str and item.isascii()
-        else _plain(item, (where, key), depth + 1)
-        for key, item in value.items()
-    }
-
-
-def _list(value: Sequence[object], where: _Where, depth: int) -> Json:
-    return [_plain(item, (where, number), depth + 1) for number, item in enumerate(value)]
-
-
-def _key(key: object, where: _Where) -> str:
-    if isinstance(key, Enum):
-        key = key.value
-    if isinstance(key, int) and not isinstance(key, bool):
-        return str(key)
-    if isinstance(key, date):
-        return moment_text(key)
-    if not isinstance(key, str):
-        raise WrongResultError(
-            f"{_spelled(where)} has a {type(key).__name__} as a key; JSON has only texts there."
-        )
-    return _text(key, where)
-
-
-def _text(text: str, where: _Where) -> str:
-    if not text.isascii():
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise WrongResultError(
-                f"{_spelled(where)} holds half a character (a surrogate), which no JSON can carry."
-            ) from error
-    return str(text)
-
-
-def _number(number: float, where: _Where) -> int | float:
-    if isinstance(number, int):
-        if not -_LARGEST <= number < 2 * _LARGEST:
-            raise WrongResultError(
-                f"{_spelled(where)} is a number of more than 64 bits: return it as a text."
-            )
-        return int(number)
-    if not math.isfinite(number):
-        raise WrongResultError(
-            f"{_spelled(where)} is {number}, which JSON has not: return None instead."
-        )
-    return float(number)
-
-
-def _spelled(where: _Where) -> str:
-    """The place in the value, such as `entries[3].title`. Only an error needs it."""
-    parts: list[str] = []
-    while where is not None:
-        where, key = where
-        parts.append(f"[{key}]" if type(key) is int else f".{key}")
-    return "".join(reversed(parts)).strip(".") or "It"
+        return sorted(value, key=repr)
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
+        return list(value)
+    raise TypeError(f"a {type(value).__name__}; return dicts, lists, texts, numbers or dataclasses")
 
 
 def read_each(

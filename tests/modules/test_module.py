@@ -10,8 +10,8 @@ from pathlib import PurePosixPath
 
 import pytest
 
+from parachuted.errors import ModuleFailedError
 from parachuted.modules import Module
-from parachuted.modules.results import WrongResultError
 from tests.modules.small_modules import StubServices
 
 
@@ -25,7 +25,7 @@ async def test_what_it_publishes_is_json_by_then():
     at, path = datetime(2026, 1, 5, tzinfo=UTC), PurePosixPath("a/b.md")
     greeter.publish("greeter.met", at=at, path=path, names=("Kim",))
     greeter.publish("greeter.met", event="one", name="two")
-    with pytest.raises(WrongResultError, match="is a Greeter"):
+    with pytest.raises(ModuleFailedError, match="a Greeter; return"):
         greeter.publish("greeter.met", who=greeter)
 
     assert paper.published == [

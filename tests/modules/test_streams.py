@@ -8,9 +8,8 @@ import asyncio
 
 import pytest
 
-from parachuted.errors import BodyTooLargeError
+from parachuted.errors import BodyTooLargeError, ModuleFailedError
 from parachuted.modules import Body, ServerEvent, Stream
-from parachuted.modules.results import WrongResultError
 from parachuted.modules.streams import MemoryBody
 
 
@@ -80,7 +79,7 @@ async def test_what_cannot_be_sent_is_refused_where_it_is_sent():
             ServerEvent({}, name)
         with pytest.raises(ValueError, match="is not a name or id of an event"):
             ServerEvent({}, id=name)
-    with pytest.raises(WrongResultError):
+    with pytest.raises(ModuleFailedError):
         stream.send(object())
     stream.close()
     with pytest.raises(RuntimeError, match="closed"):

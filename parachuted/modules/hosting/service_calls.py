@@ -115,7 +115,7 @@ class ServiceMethod:
         return create_model(self._function.__name__, __config__=_BASE64, value=(hint, ...))
 
     def dump_body(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> bytes:
-        """Raises TypeError, and WrongResultError for what JSON has not."""
+        """Raises TypeError, and ModuleFailedError for what JSON has not."""
         bound = self._signature.bind(*args, **kwargs)
         arguments: dict[str, Any] = {
             name: to_json(value) if _is_any(self._hints[name]) else value

@@ -29,7 +29,6 @@ from parachuted.modules.checks import mistakes_in
 from parachuted.modules.results import (
     BytesResponse,
     Response,
-    WrongResultError,
     to_json,
 )
 from parachuted.modules.streams import Body, BodySource, ServerEvent, Stream
@@ -205,7 +204,7 @@ def _is_list(hint: Any) -> bool:  # noqa: ANN401  an annotation may be anything
 def _json_default(default: object) -> dict[str, object]:
     try:
         return {} if default is None else {"default": to_json(default)}
-    except WrongResultError:
+    except ModuleFailedError:
         return {}
 
 
