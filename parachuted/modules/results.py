@@ -98,11 +98,16 @@ def to_json(value: object) -> Json:
     """The value in plain JSON: dataclasses and models as objects, times in ISO 8601, paths as text,
     and None for a number that is infinite or none. Raises ModuleFailedError.
     """
+    found: Json = orjson.loads(dump_json(value))
+    return found
+
+
+def dump_json(value: object) -> bytes:
+    """The same as text, in one line. Raises ModuleFailedError."""
     try:
-        found: Json = orjson.loads(orjson.dumps(value, _plain, _OPTIONS))
+        return orjson.dumps(value, _plain, _OPTIONS)
     except TypeError as error:  # orjson's, of which the cause is ours
         raise ModuleFailedError(f"this has no form in JSON: {error.__cause__ or error}") from error
-    return found
 
 
 def _plain(value: object) -> object:  # noqa: PLR0911  one for each kind

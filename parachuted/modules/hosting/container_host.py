@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import json
 import logging
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, aclosing, nullcontext, suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, nullcontext, suppress
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -42,15 +41,15 @@ from parachuted.modules.hosting.module_containers import (
 from parachuted.modules.hosting.module_state import watch_size
 from parachuted.modules.hosting.service_calls import (
     CALL_HEADER,
+    answer_of,
     body_document,
     error_of,
-    item_of,
     json_of,
     remote_value,
 )
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.declaration import ModuleDeclaration, unlisted
-from parachuted.modules.results import to_json
+from parachuted.modules.results import dump_json
 from parachuted.modules.services import Services
 from parachuted.texts.visible import visible
 
@@ -64,7 +63,7 @@ _WITHOUT_DOCKER = (
 _START_LIMIT_S, _STOP_LIMIT_S, _GRACE_S = 90.0, 7.0, 2.0
 _ENDS_S = 0.2
 _MOST_PROBLEM, _MOST_LOGGED, _MOST_LINES_A_SECOND = 20_000, 4_000, 100
-_LARGEST_ITEM = 64 << 20
+_LARGEST_ANSWER = 64 << 20
 _LARGE = 1 << 16  # takes long enough to read that the loop leaves it to a thread
 _SENT = ("name", "copy", "digest", "tree", "trust", "import_paths", "config")
 
@@ -120,17 +119,14 @@ class ContainerHost(ModuleHost):
             self._runner = None
 
     async def _call(self, call: HandlerCall) -> object:
-        return item_of(await self._ask("call", call))
+        return answer_of(await self._ask("call", call))
 
     async def _tell(self, call: HandlerCall) -> None:
         await self._ask("tell", call)
 
     async def _stream(self, call: HandlerCall) -> AsyncIterator[object]:
-        """A slow reader slows the module."""
-        body, caller = await self._body(call), call.caller
-        async with aclosing(self._usable().items("stream", body, caller)) as items:
-            async for item in items:
-                yield item_of(item)
+        raise ModuleFailedError(f"{call.handler} streams, which no module in a container can")
+        yield  # a generator, as the interface says
 
     def provides(self, name: str) -> bool:
         return self._connection is not None and name in self.declared.provides
@@ -143,17 +139,14 @@ class ContainerHost(ModuleHost):
         return remote_value(answer.get("value"))
 
     async def _ask(self, verb: str, call: HandlerCall) -> Mapping[str, Any]:
-        body = await self._body(call)
-        return await self._usable().ask(verb, body, call.timeout_s, call.caller)
-
-    async def _body(self, call: HandlerCall) -> dict[str, object]:
-        return {
+        body = {
             "handler": call.handler,
             "arguments": call.arguments,
             "timeout_s": call.timeout_s,
             "request": replace(call.request, source=None),
             "source": await body_document(call.request.source),
         }
+        return await self._usable().ask(verb, body, call.timeout_s, call.caller)
 
     def _usable(self) -> ModuleConnection:
         if self._connection is None:
@@ -241,7 +234,7 @@ class ContainerHost(ModuleHost):
             "api": place.api,
             "own": place.own,
         }
-        return json.dumps(to_json(document)).encode() + b"\n"
+        return dump_json(document) + b"\n"
 
     def _lost(self) -> None:
         """Nothing waits for a container that has ended, nor for what it had agents do."""
@@ -262,12 +255,15 @@ class ContainerHost(ModuleHost):
             ) from error
         manifest = self._approved.manifest
         says = (declared.name, declared.version, declared.prefix)
+        wrong = unlisted(declared, self._approved)
         if says != (self.name, manifest.version, manifest.prefix):
-            raise ModuleFailedError(
-                f"the container of the module {self.name} says that it is {declared.name} "
-                f"{declared.version} at {declared.prefix}"
-            )
-        if wrong := unlisted(declared, self._approved):
+            wrong.append(f"its container says that it is {says}")
+        wrong += [
+            f"{route.handler} streams, which no module in a container can; trust it, or do without"
+            for route in declared.routes
+            if route.streams
+        ]
+        if wrong:
             raise ModuleFailedError("; ".join(wrong))
         return declared
 
@@ -306,20 +302,16 @@ async def _cancel(tasks: list[asyncio.Task[Any]]) -> None:
 
 class CappedLog:
     def __init__(self, logger: logging.Logger) -> None:
-        self._log = logger
-        self._second, self._lines, self._left_out = 0, 0, 0
+        self._log, self._second, self._lines = logger, 0, 0
 
     def say(self, level: int, text: str) -> None:
-        """Log it, or count it where there were too many in this second."""
+        """Log it, unless there were too many in this second."""
         second = int(time.monotonic())
-        if second != self._second:
-            if self._left_out:
-                self._log.warning("%d lines of its log were left out", self._left_out)
-            self._second, self._lines, self._left_out = second, 0, 0
-        self._lines += 1
-        if self._lines > _MOST_LINES_A_SECOND:
-            self._left_out += 1
-        else:
+        self._lines = self._lines + 1 if second == self._second else 1
+        self._second = second
+        if self._lines == _MOST_LINES_A_SECOND:
+            self._log.warning("lines of its log are left out")
+        elif self._lines < _MOST_LINES_A_SECOND:
             self._log.log(level, "%s", visible(text[-_MOST_LOGGED:], keep="\n\t"))
 
 
@@ -333,11 +325,10 @@ class ModuleConnection:
         container: Container,
         report: Callable[[object], None],
     ) -> None:
-        """`report` takes the module's problem, which the end of each answer tells."""
+        """`report` takes the module's problem, which each answer tells."""
         self._name, self._report = client.name, report
         self._client, self._container = client, container
         self._socket = place.socket()
-        self._open: set[aiohttp.ClientResponse] = set()
         self._session = aiohttp.ClientSession(
             "http://module",
             connector=aiohttp.UnixConnector(f"/proc/self/fd/{self._socket}", limit=0),
@@ -347,9 +338,6 @@ class ModuleConnection:
         )
 
     async def close(self) -> None:
-        """The session's end alone would not tell a reader that its answer was cut short."""
-        for response in tuple(self._open):
-            response.close()
         await self._session.close()
         os.close(self._socket)
 
@@ -360,65 +348,38 @@ class ModuleConnection:
         timeout_s: float,
         caller: Caller | None = None,
     ) -> Mapping[str, Any]:
-        """The one item of an answer, or none. A container that exceeds the limit is ended."""
+        """Its answer, or its error. A container that exceeds the limit is ended."""
+        own = nullcontext(self._client.own_call)
         try:
-            async with (
-                asyncio.timeout(timeout_s + _GRACE_S),
-                aclosing(self.items(verb, body, caller)) as items,
-            ):
-                answer: Mapping[str, Any] = await anext(items, {})
-                async for _more in items:
-                    raise ModuleFailedError(f"the module {self._name} has answered twice")
-                return answer
+            with own if caller is None else self._client.opened(caller) as call:
+                async with asyncio.timeout(timeout_s + _GRACE_S):
+                    data = await self._send(verb, body, call)
         except TimeoutError as error:
             why = f"the container of the module {self._name} did not answer within {timeout_s:g} s"
             self._container.end_soon(why)
             raise ModuleFailedError(f"{why}, and was ended") from error
+        except aiohttp.ClientError as error:
+            raise ModuleFailedError(
+                f"the container of the module {self._name} ended before it had answered"
+            ) from error
+        answer = await asyncio.to_thread(json_of, data) if len(data) > _LARGE else json_of(data)
+        if not isinstance(answer, dict):
+            raise error_of(answer)
+        self._report(answer.get("problem"))
+        if "error" in answer:
+            raise error_of(answer)
+        return answer
 
-    async def items(
-        self, verb: str, body: Mapping[str, object], caller: Caller | None
-    ) -> AsyncGenerator[Mapping[str, Any], None]:
-        own = nullcontext(self._client.own_call)
-        with own if caller is None else self._client.opened(caller) as call:
-            try:
-                async with self._session.post(
-                    f"/{verb}",
-                    data=BytesIO(json.dumps(to_json(body)).encode()),
-                    headers={"Content-Type": "application/json", CALL_HEADER: call},
-                    allow_redirects=False,
-                ) as response:
-                    self._open.add(response)
-                    try:
-                        async for item in self._lines(response.content):
-                            yield item
-                    finally:
-                        self._open.discard(response)
-            except aiohttp.ClientError as error:
-                raise ModuleFailedError(
-                    f"the container of the module {self._name} ended before it had answered"
-                ) from error
-
-    async def _lines(self, content: aiohttp.StreamReader) -> AsyncIterator[Mapping[str, Any]]:
-        line, is_whole = bytearray(), False
-        async for piece in content.iter_any():
-            for part in piece.splitlines(keepends=True):
-                line += part
-                if len(line) > _LARGEST_ITEM:
-                    raise ModuleFailedError(f"an item of it is longer than {_LARGEST_ITEM:,} bytes")
-                if not part.endswith(b"\n"):
-                    continue
-                data = bytes(line)
-                line.clear()
-                item = (
-                    await asyncio.to_thread(json_of, data) if len(data) > _LARGE else json_of(data)
-                )
-                if isinstance(item, dict) and "problem" in item:
-                    self._report(item["problem"])
-                if not isinstance(item, dict) or "error" in item:
-                    raise error_of(item)
-                if "end" in item:
-                    is_whole = True
-                else:
-                    yield item
-        if not is_whole:
-            raise ModuleFailedError(f"the answer of the module {self._name} was cut short")
+    async def _send(self, verb: str, body: Mapping[str, object], call: str) -> bytes:
+        async with self._session.post(
+            f"/{verb}",
+            data=BytesIO(dump_json(body)),
+            headers={"Content-Type": "application/json", CALL_HEADER: call},
+            allow_redirects=False,
+        ) as response:
+            data = bytearray()
+            async for piece in response.content.iter_any():
+                data += piece
+                if len(data) > _LARGEST_ANSWER:
+                    raise ModuleFailedError(f"its answer is longer than {_LARGEST_ANSWER:,} bytes")
+            return bytes(data)

@@ -10,15 +10,8 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterable,
-    AsyncIterator,
-    Callable,
-    Mapping,
-    Sequence,
-)
-from contextlib import AbstractContextManager, aclosing
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
@@ -42,9 +35,9 @@ from parachuted.modules.hosting.service_calls import (
     METHODS,
     MODULE_SOCKET,
     SERVICES,
+    answer_document,
     error_document,
     error_of,
-    item_document,
     json_of,
     remote_value,
     source_of,
@@ -53,7 +46,7 @@ from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.arguments import RequestParts
 from parachuted.modules.registry.declaration import ModuleDeclaration
 from parachuted.modules.registry.manifest import FILE, read_manifest
-from parachuted.modules.results import to_json
+from parachuted.modules.results import dump_json, to_json
 from parachuted.modules.services import CurrentCall, Services
 from parachuted.vault import NOTE_SUFFIXES
 
@@ -126,49 +119,35 @@ class _ServedModule:
             approved, services, on_problem=lambda: _say({"problem": self._running.problem})
         )
 
-    async def answer(self, request: web.Request) -> web.StreamResponse:
-        """Items as lines of JSON, and one that says how it ended."""
+    async def answer(self, request: web.Request) -> web.Response:
         CALL.set(request.headers.get(CALL_HEADER, ""))
-        asked = json_of(await request.read())
-        response = web.StreamResponse()
-        await response.prepare(request)
-        last: Mapping[str, object] = {"end": True}
         try:
-            async with aclosing(self._items(request.match_info["verb"], asked)) as items:
-                async for item in items:
-                    await response.write(_line(item_document(item)))
+            asked = json_of(await request.read())
+            answer = answer_document(await self._done(request.match_info["verb"], asked))
         except Exception as error:  # noqa: BLE001  it goes to the caller
-            last = error_document(error)
-        await response.write(_line({**last, "problem": self._running.problem}))
-        return response
+            answer = error_document(error)
+        return web.Response(body=dump_json({**answer, "problem": self._running.problem}))
 
-    async def _items(self, verb: str, asked: dict[str, Any]) -> AsyncGenerator[object, None]:
+    async def _done(self, verb: str, asked: dict[str, Any]) -> object:
         running = self._running
         match verb:
             case "start":
                 await running.start()
-                yield _DECLARED.dump_python(running.declared, mode="json")
-            case "stop":
-                await running.stop()
+                return _DECLARED.dump_python(running.declared, mode="json")
+            case "interface":
+                return to_json(await running.call_interface(**asked, caller=NO_CALLER))
             case "call":
-                yield await running.call(_call_of(**asked))
+                return await running.call(_call_of(**asked))
             case "tell":
                 await running.tell(_call_of(**asked))
-            case "interface":
-                yield to_json(await running.call_interface(**asked, caller=NO_CALLER))
-            case "stream":
-                async with aclosing(running.stream(_call_of(**asked))) as items:  # type: ignore[type-var]
-                    async for item in items:
-                        yield item
+            case "stop":
+                await running.stop()
+        return None
 
 
 def _call_of(request: dict[str, Any], source: dict[str, Any] | None, **asked: Any) -> HandlerCall:  # noqa: ANN401  JSON
     parts = RequestParts(**{**request, "source": source_of(source)})
     return HandlerCall(request=parts, **asked)
-
-
-def _line(document: Mapping[str, object]) -> bytes:
-    return json.dumps(document, default=to_json).encode() + b"\n"
 
 
 class DaemonConnection:

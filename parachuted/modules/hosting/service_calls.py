@@ -44,14 +44,7 @@ from parachuted.modules.services import (
     Services,
     StateAccess,
 )
-from parachuted.modules.streams import (
-    OPENED,
-    Body,
-    BodySource,
-    MemoryBody,
-    ServerEvent,
-    StreamOpened,
-)
+from parachuted.modules.streams import Body, BodySource, MemoryBody
 from parachuted.runs.granted_vault import GrantedVault
 from parachuted.texts.json_limits import check_json
 from parachuted.vault import printable
@@ -294,35 +287,25 @@ def source_of(document: Mapping[str, Any] | None) -> MemoryBody | None:
     return MemoryBody(document["content_type"], base64.b64decode(document["data"]))
 
 
-_ITEMS: Mapping[str, type] = MappingProxyType(
-    {"response": Response, "event": ServerEvent, "bytes": BytesResponse}
-)
-_CHECKED = {kind: TypeAdapter[Any](made) for kind, made in _ITEMS.items()}
+_RESPONSE, _BYTES = TypeAdapter(Response), TypeAdapter(BytesResponse)
 
 
-def item_document(item: object) -> Mapping[str, object]:
-    """What a handler answers or streams: its kind, and what that holds."""
-    if isinstance(item, StreamOpened):
-        return {"kind": "opened"}
-    for kind, made in _ITEMS.items():
-        if isinstance(item, made):
-            held = {field.name: getattr(item, field.name) for field in fields(made)}
-            if kind == "bytes":
-                held["data"] = base64.b64encode(held["data"]).decode()
-            return {"kind": kind, **held}
-    return {"kind": "value", "value": item}
+def answer_document(answer: object) -> Mapping[str, object]:
+    """What a handler answers, under the name of its kind."""
+    if isinstance(answer, BytesResponse):
+        held = {field.name: getattr(answer, field.name) for field in fields(answer)}
+        return {"bytes": {**held, "data": base64.b64encode(answer.data).decode()}}
+    return {"response" if isinstance(answer, Response) else "value": answer}
 
 
-def item_of(found: Any) -> object:  # noqa: ANN401  JSON
+def answer_of(found: Mapping[str, Any]) -> object:
     """Raises ModuleFailedError: it is not trusted."""
     try:
-        held = dict(found)
-        kind = held.pop("kind")
-        if kind == "bytes":
-            held["data"] = base64.b64decode(held["data"])
-        if kind in _CHECKED:
-            return _CHECKED[kind].validate_python(held)
-        return OPENED if kind == "opened" else held["value"]
+        if held := found.get("bytes"):
+            return _BYTES.validate_python({**held, "data": base64.b64decode(held["data"])})
+        return (
+            _RESPONSE.validate_python(found["response"]) if "response" in found else found["value"]
+        )
     except (TypeError, ValueError, KeyError) as error:
         raise ModuleFailedError("the module's container gave an invalid answer") from error
 

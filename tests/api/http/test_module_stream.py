@@ -49,7 +49,7 @@ class TickerModule(Module):
 """
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["trusted", "untrusted"])
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["trusted"])
 async def daemon_rig(
     request: pytest.FixtureRequest, file_daemon: DaemonRig, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[DaemonRig]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -118,25 +118,6 @@ async def endless(self, well: bool = False):
     while not well:
         await asyncio.sleep(0)
     return "fine"
-
-@route("GET", "/ticks")
-async def ticks(self):
-    try:
-        for number in range(10_000):
-            yield number
-    finally:
-        await self.state.put("closed", number)
-
-@route("GET", "/ending")
-async def ending(self):
-    try:
-        while True:
-            yield 1
-    finally:
-        await self.state.put("ending", True)
-        while not await self.state.get("go"):
-            await asyncio.sleep(0)
-        await self.state.put("ended", True)
 
 @event("brain.said")
 async def said(self, word: str, none: str = "none"):
@@ -277,35 +258,6 @@ async def test_an_endless_loop_of_awaits_ends_at_its_limit(running):
     assert "not done after 0.1 s" in running.problem
 
     await goes_well(running, "endless")
-
-
-async def test_who_leaves_a_stream_ends_its_generator(running, services):
-    stream = running.stream(HandlerCall("ticks"))
-    assert [await anext(stream), await anext(stream)] == [0, 1]
-
-    await stream.aclose()
-
-    await until(lambda: "closed" in services.state.kept)
-    assert services.state.kept["closed"] < 1_000  # in a container, what buffers hold
-
-
-async def test_a_reader_that_leaves_twice_does_not_cut_the_end_of_a_stream_short(running, services):
-    read = list[object]()
-
-    async def reading() -> None:
-        async with aclosing(running.stream(HandlerCall("ending"))) as items:
-            read.append(await anext(items))
-            await asyncio.Event().wait()
-
-    async with asyncio.TaskGroup() as group:
-        reader = group.create_task(reading())
-        await until(lambda: read)
-        reader.cancel()
-        await until(lambda: "ending" in services.state.kept)
-        reader.cancel()
-        await until(reader.done)
-        services.state.kept["go"] = True
-    await until(lambda: "ended" in services.state.kept)
 
 
 async def test_an_event_is_reported_and_what_its_handler_raises_is_a_problem(running, services):

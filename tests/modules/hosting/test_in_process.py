@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,6 @@ def tasks_named(part: str) -> list[str]:
         "asyncio.current_task().cancel(); await asyncio.sleep(1)",
         "raise TimeoutError('its own')",
         "return object()",
-        "return float('nan')",
         "return self.nothing",
         "return (lambda f: f(f))(lambda f: f(f))",
     ],
@@ -169,3 +169,60 @@ def test_a_very_long_traceback_is_reported_by_its_end():
 
     assert len(text) < 21_000
     assert text.endswith("end")
+
+
+STREAMS = """
+@route("GET", "/ticks")
+async def ticks(self):
+    try:
+        for number in range(10_000):
+            yield number
+    finally:
+        await self.state.put("closed", number)
+
+@route("GET", "/ending")
+async def ending(self):
+    try:
+        while True:
+            yield 1
+    finally:
+        await self.state.put("ending", True)
+        while not await self.state.get("go"):
+            await asyncio.sleep(0)
+        await self.state.put("ended", True)
+"""
+
+
+async def test_who_leaves_a_stream_ends_its_generator(make):
+    services = StubServices()
+    running = make(STREAMS, services=services)
+    await running.start()
+    stream = running.stream(HandlerCall("ticks"))
+    assert [await anext(stream), await anext(stream)] == [0, 1]
+
+    await stream.aclose()
+
+    await until(lambda: "closed" in services.state.kept)
+    assert services.state.kept["closed"] == 1
+
+
+async def test_a_reader_that_leaves_twice_cuts_no_end_of_a_stream_short(make):
+    services = StubServices()
+    running = make(STREAMS, services=services)
+    await running.start()
+    read = list[object]()
+
+    async def reading() -> None:
+        async with aclosing(running.stream(HandlerCall("ending"))) as items:
+            read.append(await anext(items))
+            await asyncio.Event().wait()
+
+    async with asyncio.TaskGroup() as group:
+        reader = group.create_task(reading())
+        await until(lambda: read)
+        reader.cancel()
+        await until(lambda: "ending" in services.state.kept)
+        reader.cancel()
+        await until(reader.done)
+        services.state.kept["go"] = True
+    await until(lambda: "ended" in services.state.kept)
