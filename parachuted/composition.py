@@ -44,10 +44,9 @@ from parachuted.mcp.servers import COMMAND as APPROVE_SERVER
 from parachuted.mcp.servers import McpServers
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import AuthorReach, EventPublisher
-from parachuted.modules.hosting.exchange import ModuleExchange
+from parachuted.modules.hosting.exchange import Interfaces, ModuleExchange
 from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.in_process import InProcessHost
-from parachuted.modules.hosting.interfaces import Interfaces
 from parachuted.modules.hosting.manager import ModuleManager, ask_to_load
 from parachuted.modules.hosting.module_agents import AgentService, ModuleAgents
 from parachuted.modules.hosting.module_containers import ModuleContainers

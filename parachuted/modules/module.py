@@ -11,10 +11,9 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.agent_runs import ModuleAgent, read_answer, with_schema
 from parachuted.modules.results import Finding, to_json
 from parachuted.modules.scheduling import Schedules
-from parachuted.modules.services import CurrentCall, Services
+from parachuted.modules.services import CurrentCall, ModuleAgent, Services, read_answer, with_schema
 from parachuted.modules.settings import read_settings
 
 _MAY_BE_ITS_OWN = ("suggest", "ask")

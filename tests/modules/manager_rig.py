@@ -16,10 +16,14 @@ from parachuted.events import Bus, Event
 from parachuted.hooks import HookDecision, HookEvent
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import EventPublisher
-from parachuted.modules.hosting.exchange import ModuleExchange
+from parachuted.modules.hosting.exchange import (
+    CallingModule,
+    Interfaces,
+    ModuleExchange,
+    ProvidedInterface,
+)
 from parachuted.modules.hosting.host import HandlerCall
 from parachuted.modules.hosting.in_process import InProcessHost
-from parachuted.modules.hosting.interfaces import CallingModule, Interfaces, ProvidedInterface
 from parachuted.modules.hosting.manager import ModuleManager, ask_to_load
 from parachuted.modules.hosting.schedules import ModuleScheduler
 from parachuted.modules.hosting.status import ModuleReports, ModuleStatus

@@ -25,7 +25,7 @@ from parachuted.events import Bus, Event
 from parachuted.history.run_account import RunAccounts
 from parachuted.hooks import Hooks
 from parachuted.modules.hosting.audited import ModuleAudit
-from parachuted.modules.hosting.interfaces import CallingModule
+from parachuted.modules.hosting.exchange import CallingModule
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
 from parachuted.modules.hosting.outside_folders import OutsideAccess

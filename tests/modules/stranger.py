@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from parachuted.modules.hosting.loading import load_class, unload
+from parachuted.modules.hosting.in_process import load_class, unload
 from parachuted.modules.module import Module
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from parachuted.errors import AgentFailedError
-from parachuted.modules.agent_runs import read_answer
+from parachuted.modules.services import read_answer
 from parachuted.testing import running_module
 from tests.modules.small_modules import write_module
 

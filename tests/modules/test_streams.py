@@ -10,7 +10,7 @@ import pytest
 
 from parachuted.errors import BodyTooLargeError, ModuleFailedError
 from parachuted.modules import Body, ServerEvent, Stream
-from parachuted.modules.streams import MemoryBody
+from parachuted.modules.results import MemoryBody
 
 
 async def read_all(stream: Stream, after: str | None = None) -> list[object]:

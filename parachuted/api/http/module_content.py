@@ -16,7 +16,7 @@ from parachuted.api.http.route import ApiCall, Route, is_known
 from parachuted.errors import BodyTooLargeError, ParachuteError, RequestBodyError
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.registry.approved import ApprovedModule
-from parachuted.modules.streams import ServerEvent, StreamOpened
+from parachuted.modules.results import ServerEvent, StreamOpened
 from parachuted.texts.visible import visible
 
 _PIECE = 1 << 18

@@ -24,9 +24,9 @@ from parachuted.api.http.module_content import ModulePages, ModuleStream, Reques
 from parachuted.api.http.route import ApiCall, Route, handler_of, json_object, query_values
 from parachuted.keys import NOWHERE, Identity
 from parachuted.modules.hosting.audited import para_ids_of
+from parachuted.modules.hosting.exchange import MatchedRoute
 from parachuted.modules.hosting.host import HandlerCall, ModuleHost
 from parachuted.modules.hosting.manager import ModuleManager
-from parachuted.modules.hosting.route_table import MatchedRoute
 from parachuted.modules.hosting.status import ModuleFinding
 from parachuted.modules.registry.arguments import RequestParts
 from parachuted.modules.registry.declaration import (

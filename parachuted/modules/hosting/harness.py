@@ -23,13 +23,16 @@ from parachuted.errors import ActRefusedError, AgentFailedError, NotFoundError
 from parachuted.events import CATALOG, Bus, load_ignore
 from parachuted.history.run_account import CallRun
 from parachuted.keys import EVERYWHERE
-from parachuted.modules.agent_runs import AgentResources, AgentStep, RunAccess
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import EventPublisher
-from parachuted.modules.hosting.exchange import ModuleExchange
+from parachuted.modules.hosting.exchange import (
+    CallingModule,
+    Interfaces,
+    ModuleExchange,
+    ModuleRouteTable,
+)
 from parachuted.modules.hosting.host import HandlerCall
 from parachuted.modules.hosting.in_process import InProcessHost
-from parachuted.modules.hosting.interfaces import CallingModule, Interfaces
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.hosting.module_context import (
     ModuleContext,
@@ -37,7 +40,6 @@ from parachuted.modules.hosting.module_context import (
     is_for_person,
 )
 from parachuted.modules.hosting.outside_folders import OutsideAccess
-from parachuted.modules.hosting.route_table import ModuleRouteTable
 from parachuted.modules.hosting.schedules import ModuleScheduler
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.arguments import RequestParts
@@ -45,10 +47,9 @@ from parachuted.modules.registry.copies import read_tree
 from parachuted.modules.registry.declaration import CommandSpec, ToolSpec
 from parachuted.modules.registry.install import LITTER
 from parachuted.modules.registry.manifest import FILE, read_manifest
-from parachuted.modules.results import Finding
+from parachuted.modules.results import Finding, MemoryBody, StreamOpened
 from parachuted.modules.scheduling import ScheduleAccess
-from parachuted.modules.services import StateAccess
-from parachuted.modules.streams import MemoryBody, StreamOpened
+from parachuted.modules.services import AgentResources, AgentStep, RunAccess, StateAccess
 from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.search import IndexUpdate, Search
 from parachuted.texts.times import utc_now

@@ -21,9 +21,8 @@ from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
 from parachuted.hooks import HookEvent, Hooks
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import Inbox
-from parachuted.modules.hosting.exchange import ModuleExchange
+from parachuted.modules.hosting.exchange import ModuleExchange, start_order
 from parachuted.modules.hosting.host import COMMAND_LIMIT_S, HandlerCall, ModuleHost
-from parachuted.modules.hosting.interfaces import start_order
 from parachuted.modules.hosting.status import ModuleFinding, ModuleReports, ModuleStatus, status_of
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule, ModuleEntry, reads_any_note

@@ -17,10 +17,10 @@ from parachuted.access.strangers import ORIGINS
 from parachuted.agents.job import AgentResult, ConversationInput, RunResult, Step, ToolCallStep
 from parachuted.agents.permission import PERMISSION
 from parachuted.errors import ActRefusedError, AgentStoppedError, NotFoundError
-from parachuted.modules.agent_runs import AgentResources, AgentSkill, AgentStep, AgentToolCall
 from parachuted.modules.checks import mistakes_in
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.prompts import ModulePrompts
+from parachuted.modules.services import AgentResources, AgentSkill, AgentStep, AgentToolCall
 from parachuted.runs.agent_runner import AgentRunner
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.run import RunFollower

@@ -15,9 +15,7 @@ from parachuted.access.grant import CallerGrant
 from parachuted.access.notes import Activity
 from parachuted.audit.activity import ActivityLog
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
-from parachuted.modules.agent_runs import RunAccess
-from parachuted.modules.hosting.exchange import ModuleExchange
-from parachuted.modules.hosting.interfaces import CallingModule
+from parachuted.modules.hosting.exchange import CallingModule, ModuleExchange
 from parachuted.modules.hosting.module_agents import ModuleAgents, ModuleRuns
 from parachuted.modules.hosting.module_state import (
     MODULE_DATA,
@@ -33,6 +31,7 @@ from parachuted.modules.services import (
     ActivityAccess,
     CurrentCall,
     FolderAccess,
+    RunAccess,
     StateAccess,
 )
 from parachuted.runs.bounds import ModuleBounds

@@ -32,19 +32,25 @@ from parachuted.errors import (
     ModuleFailedError,
     ParachuteError,
 )
-from parachuted.modules.agent_runs import RunAccess
 from parachuted.modules.checks import mistakes_in
 from parachuted.modules.module import is_every_modules
-from parachuted.modules.results import BytesResponse, Response, to_json
+from parachuted.modules.results import (
+    Body,
+    BodySource,
+    BytesResponse,
+    MemoryBody,
+    Response,
+    to_json,
+)
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import (
     ActivityAccess,
     CurrentCall,
     FolderAccess,
+    RunAccess,
     Services,
     StateAccess,
 )
-from parachuted.modules.streams import Body, BodySource, MemoryBody
 from parachuted.runs.granted_vault import GrantedVault
 from parachuted.texts.json_limits import check_json
 from parachuted.vault import printable

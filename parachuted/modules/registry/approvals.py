@@ -47,8 +47,12 @@ from parachuted.modules.registry.install import (
     without_ref,
 )
 from parachuted.modules.registry.manifest import FILE, Manifest, read_manifest
-from parachuted.modules.registry.module_folders import ModuleFolders
-from parachuted.modules.registry.module_registry import ModuleRegistry, Plain, is_module
+from parachuted.modules.registry.module_registry import (
+    ModuleFolders,
+    ModuleRegistry,
+    Plain,
+    is_module,
+)
 from parachuted.modules.registry.prompts import FILE as PROMPT
 from parachuted.modules.settings import SettingValue
 

@@ -27,11 +27,14 @@ from typing_extensions import TypedDict
 from parachuted.errors import ModuleFailedError, UnfitError
 from parachuted.modules.checks import mistakes_in
 from parachuted.modules.results import (
+    Body,
+    BodySource,
     BytesResponse,
     Response,
+    ServerEvent,
+    Stream,
     to_json,
 )
-from parachuted.modules.streams import Body, BodySource, ServerEvent, Stream
 
 Query: TypeAlias = Mapping[str, str | list[str]]
 

@@ -6,7 +6,7 @@ import pytest
 
 from parachuted.access.caller import Caller
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.hosting.interfaces import CallingModule, Interfaces
+from parachuted.modules.hosting.exchange import CallingModule, Interfaces
 from tests.modules.module_rig import UNRECORDED
 
 BRAIN = "BrainInterface"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.hosting.loading import load_class, package_name, unload
+from parachuted.modules.hosting.in_process import load_class, package_name, unload
 from parachuted.modules.module import Module
 from parachuted.modules.registry.copies import read_tree
 from parachuted.modules.registry.manifest import Manifest, read_manifest

@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from parachuted.errors import ModuleFailedError
+from parachuted.modules.hosting.exchange import ModuleRouteTable
 from parachuted.modules.hosting.host import ModuleHost
-from parachuted.modules.hosting.route_table import ModuleRouteTable
 from parachuted.modules.registry.declaration import ModuleDeclaration, RouteSpec
 
 

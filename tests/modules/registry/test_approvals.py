@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from parachuted.errors import NotFoundError, OutdatedError, ParachuteError, UntrustedError
-from parachuted.modules.registry import module_folders
+from parachuted.modules.registry import module_registry
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import approval_digest, check_trust, is_no_wider
 from parachuted.modules.registry.copies import read_tree
@@ -255,7 +255,7 @@ def test_two_copies_are_kept_and_older_ones_go(rig):
 
 def test_a_look_sees_what_changed_since_the_last(rig, monkeypatch):
     hours = itertools.count(1e9, 3600.0)  # files that were looked at a moment ago are left out
-    monkeypatch.setattr(module_folders, "time", SimpleNamespace(monotonic=lambda: next(hours)))
+    monkeypatch.setattr(module_registry, "time", SimpleNamespace(monotonic=lambda: next(hours)))
     rig.write()
     assert rig.trust.look() == frozenset()
     assert rig.trust.look() == frozenset()

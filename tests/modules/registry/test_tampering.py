@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.errors import ParachuteError
-from parachuted.modules.hosting.loading import load_class, unload
+from parachuted.modules.hosting.in_process import load_class, unload
 from tests.modules.stranger import (
     CODE,
     MANIFEST,
