@@ -11,7 +11,7 @@ from types import CodeType
 
 import pytest
 
-from parachuted.modules.hosting import in_process, loading
+from parachuted.modules.hosting import in_process
 from parachuted.modules.module import Module
 from parachuted.modules.registry.declaration import ModuleDeclaration, describe
 from parachuted.modules.registry.manifest import Manifest
@@ -22,7 +22,7 @@ _LARGEST = 1_000
 def install_module_cache(patch: pytest.MonkeyPatch) -> None:
     """Let the same files be compiled and described once."""
     patch.setattr(
-        loading._SourceLoader,
+        in_process._SourceLoader,
         "get_code",
         lambda loader, _name: _placed(_compiled(loader.get_data(loader.path)), loader.path),
     )
