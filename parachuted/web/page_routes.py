@@ -21,19 +21,11 @@ _FOR_EVER = "public, max-age=31536000, immutable"
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self' blob: "
     "data:; media-src 'self' blob:; font-src 'self'; connect-src 'self'; manifest-src 'self'; "
-    "worker-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; "
+    "worker-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dompurify workers"
 )
 
 _OF_FILES = "default-src 'none'; script-src 'self'"  # of a worker
-_FRAME = "frame.html"
-_OF_FRAME = (
-    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src "
-    "'unsafe-inline'; img-src data: blob:; media-src data: blob:; font-src data:; worker-src "
-    "'none'; webrtc 'block'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; "
-    "require-trusted-types-for 'script'; trusted-types frame"
-)
-"""The page of a module is in it: of no origin, without a network, whatever it says itself."""
 
 
 class PageRoutes:
@@ -106,12 +98,11 @@ class PageRoutes:
             raise web.HTTPNotFound(
                 text="the page has no such file; if it was open during an update, load it again"
             )
-        is_frame = call.named("name") == _FRAME
         headers = {
             "ETag": found.tag,
             "Cache-Control": _FOR_EVER,
             "Vary": "Accept-Encoding",
-            "Content-Security-Policy": _OF_FRAME if is_frame else _OF_FILES,
+            "Content-Security-Policy": _OF_FILES,
             "X-DNS-Prefetch-Control": "off",
         }
         if call.request.headers.get("If-None-Match") == found.tag:

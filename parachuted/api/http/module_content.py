@@ -1,21 +1,17 @@
-"""Module content: what routes of modules take and give: request bodies, event streams and pages."""
+"""Module content: what routes of modules take and give: request bodies and event streams."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import time
 from collections.abc import AsyncIterator, Callable
-from functools import partial
 
 from aiohttp import ClientError, web
 from aiohttp.http_exceptions import BadHttpMessage
 
 from parachuted.api.http.answers import STREAM_HEADERS, json_bytes
-from parachuted.api.http.route import ApiCall, Route, is_known
+from parachuted.api.http.route import ApiCall
 from parachuted.errors import BodyTooLargeError, ParachuteError, RequestBodyError
-from parachuted.modules.hosting.manager import ModuleManager
-from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.results import ServerEvent, StreamOpened
 from parachuted.texts.visible import visible
 
@@ -154,86 +150,3 @@ def _frame(item: object) -> bytes:
         if value is not None
     )
     return head.encode() + b"data: " + json_bytes(item.data) + b"\n\n"
-
-
-_TYPES = {
-    **{f".{kind}": f"text/{kind}; charset=utf-8" for kind in ("html", "css")},
-    **dict.fromkeys((".js", ".mjs"), "text/javascript; charset=utf-8"),
-    ".json": "application/json; charset=utf-8",
-    ".txt": "text/plain; charset=utf-8",
-    ".svg": "image/svg+xml",
-    ".png": "image/png",
-    ".jpg": "image/jpeg",
-    ".webp": "image/webp",
-    ".ico": "image/x-icon",
-    ".woff2": "font/woff2",
-    ".wasm": "application/wasm",
-}
-_COMMON = "base-uri 'none'; object-src 'none'; frame-ancestors 'none'"
-_TRUSTED = (
-    f"default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; {_COMMON}"
-)
-_UNTRUSTED = (
-    "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline'; style-src "
-    f"'unsafe-inline'; img-src data:; {_COMMON}"
-)
-"""A page of the daemon's origin may do what its reader may, so one of a module that is not trusted
-is of no origin: it reaches nothing, this API neither, and is one file.
-"""
-
-
-class ModulePages:
-    def __init__(self, modules: ModuleManager) -> None:
-        self._modules = modules
-
-    def find(self, method: str, path: str) -> Route | None:
-        if method not in {"GET", "HEAD"}:
-            return None
-        for declared in self._modules.declared():
-            approved = self._modules.approved(declared.name)
-            static = None if approved is None else approved.manifest.static
-            if approved is None or static is None:
-                continue
-            base = f"{approved.manifest.prefix}/{static.prefix}"
-            if path == base or path.startswith(f"{base}/"):
-                return Route(
-                    method=method,
-                    path=f"{base}/{{path}}",
-                    module=approved.name,
-                    capability="read",
-                    handle=partial(_answer, approved, base, path.removeprefix(base)),
-                    recorded_as="module_call",
-                )
-        return None
-
-
-async def _answer(
-    approved: ApprovedModule, base: str, rest: str, call: ApiCall
-) -> web.StreamResponse:
-    """The file in the approved copy, which is private and holds no links."""
-    if not rest:
-        return web.Response(status=308, headers={"Location": f"{base}/"})
-    *folders, last = rest.removeprefix("/").split("/")
-    names, static = [*folders, last or "index.html"], approved.manifest.static
-    if static is None or any(_is_odd(name) for name in names):
-        raise web.HTTPNotFound(text="unknown page")
-    file = approved.copy.joinpath(static.folder, *names)
-    try:
-        data = await asyncio.to_thread(file.read_bytes)
-    except OSError as error:
-        raise web.HTTPNotFound(text="unknown page") from error
-    tag = hashlib.sha256(data).hexdigest()
-    headers = {
-        "ETag": f'"{tag}"',
-        "Cache-Control": "private, no-cache",
-        "X-Content-Type-Options": "nosniff",
-        "Content-Type": _TYPES.get(file.suffix.lower(), "application/octet-stream"),
-        "Content-Security-Policy": _UNTRUSTED if approved.trust == "untrusted" else _TRUSTED,
-    }
-    if is_known(call.request, tag):
-        return web.Response(status=304, headers={"ETag": f'"{tag}"'})
-    return web.Response(body=data, headers=headers)
-
-
-def _is_odd(name: str) -> bool:
-    return not name or name.startswith(".") or not {"%", "\\", "\0"}.isdisjoint(name)

@@ -20,7 +20,7 @@ from parachuted.access.grant import CallerGrant
 from parachuted.api.http.answers import error_body, json_answer
 from parachuted.api.http.authenticator import unauthorized
 from parachuted.api.http.file_answers import bytes_answer
-from parachuted.api.http.module_content import ModulePages, ModuleStream, RequestBody
+from parachuted.api.http.module_content import ModuleStream, RequestBody
 from parachuted.api.http.route import ApiCall, Route, handler_of, json_object, query_values
 from parachuted.keys import NOWHERE, Identity
 from parachuted.modules.hosting.audited import para_ids_of
@@ -62,7 +62,6 @@ class ModuleDispatcher:
     ) -> None:
         """`holds`: whether a caller may go on."""
         self._modules, self._holds, self._clock = modules, holds, clock
-        self._pages = ModulePages(modules)
         self._streams: set[ModuleStream] = set()
 
     async def wait_started(self) -> bool:
@@ -76,11 +75,7 @@ class ModuleDispatcher:
             if found is not None:
                 return self._route(request.method, found), found.path_values
         path = request.rel_url.path_safe
-        other = (
-            self._tool(request.method, path)
-            or self._pages.find(request.method, path)
-            or self._unserved(request.method, path)
-        )
+        other = self._tool(request.method, path) or self._unserved(request.method, path)
         return None if other is None else (other, {})
 
     def is_starting(self, request: web.Request) -> bool:

@@ -258,11 +258,6 @@ class ContainerHost(ModuleHost):
         wrong = unlisted(declared, self._approved)
         if says != (self.name, manifest.version, manifest.prefix):
             wrong.append(f"its container says that it is {says}")
-        wrong += [
-            f"{route.handler} streams, which no module in a container can; trust it, or do without"
-            for route in declared.routes
-            if route.streams
-        ]
         if wrong:
             raise ModuleFailedError("; ".join(wrong))
         return declared

@@ -1,7 +1,6 @@
-"""A trusted module, whose code runs in the daemon's own process, with its failures contained: what
-it raises or begins by `spawn` is reported as that module's and ends with it. What runs is compiled
-from the approved copy's source: no bytecode is read or written, so none can be planted, and no
-module's folder is on `sys.path`.
+"""A trusted module, whose code runs in the daemon's process: its failures are contained. It is
+compiled from the approved copy's source, without bytecode, which could be planted, and without its
+folder on `sys.path`.
 """
 
 from __future__ import annotations

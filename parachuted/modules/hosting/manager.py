@@ -163,14 +163,11 @@ class ModuleManager:
         module = self._modules.get(entry.name)
         if module is None:
             return status_of(entry, None, entry.problem, schedules=schedules)
-        manifest = module.approved.manifest
-        pages = "" if manifest.static is None else manifest.static.prefix
         return status_of(
             entry,
             module.host,
             module.failure or entry.problem,
             schedules=schedules,
-            pages=f"{manifest.prefix}/{pages}/" if pages else "",
         )
 
     def status_of(self, name: str) -> ModuleStatus:

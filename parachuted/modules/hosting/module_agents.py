@@ -23,7 +23,6 @@ from parachuted.modules.registry.prompts import ModulePrompts
 from parachuted.modules.services import AgentResources, AgentSkill, AgentStep, AgentToolCall
 from parachuted.runs.agent_runner import AgentRunner
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.run import RunFollower
 from parachuted.runs.run_request import (
     AgentDefinition,
     RunOptions,
@@ -71,7 +70,8 @@ class ModuleAgents:
         self._prompts = prompts
         permissions = approved.manifest.permissions
         self._core = core if self.is_trusted else {}
-        self._bounds = ModuleBounds.of_module(
+        self.name = approved.name
+        self.bounds = ModuleBounds.of_module(
             approved.name, read=permissions.read, write=permissions.write
         )
 
@@ -89,77 +89,6 @@ class ModuleAgents:
         is_bots = caller.request.entry == "module" and options.get("origin") == "bot"
         entry: Entry = "bot" if is_bots else caller.request.entry
         request = await self.request(agent, prompt, options, caller=caller, entry=entry)
-        return (await self.runner.run(request)).text
-
-    async def follow(
-        self,
-        agent: str,
-        prompt: str,
-        options: Mapping[str, object],
-        caller: Caller,
-        follower: RunFollower,
-        chat: ConversationInput | None = None,
-    ) -> AgentResult:
-        """As `run`, with someone who hears of its steps. `chat` is what a person says meanwhile:
-        such a run enters as `chat` where a person began the work.
-        """
-        is_persons = caller.request.by == "person"
-        entry: Entry = "chat" if chat is not None and is_persons else caller.request.entry
-        kind: _RunKind = "start" if chat is None else "conversation"
-        request = await self.request(
-            agent, prompt, options, caller=caller, entry=entry, kind=kind, chat=chat
-        )
-        return await self.runner.run(replace(request, follower=follower))
-
-    async def servers(
-        self, agent: str, options: Mapping[str, object], caller: Caller
-    ) -> tuple[str, ...]:
-        """The MCP servers that such a run of a conversation could call. Raises as `follow`."""
-        entry, chat = caller.request.entry, ConversationInput()
-        request = await self.request(
-            agent, "", options, caller=caller, entry=entry, kind="conversation", chat=chat
-        )
-        if caller.grant.is_limited:
-            return ()
-        grant = self.runner.grant(request)
-        return await asyncio.to_thread(self.runner.briefing.tools.server_names, grant)
-
-    async def skills(self, caller: Caller) -> tuple[Skill, ...]:
-        """The vault's, where one of the module's agents may have them."""
-        configs = self._configs.values()
-        if caller.grant.is_limited or not any(config.allow_workspace_skills for config in configs):
-            return ()
-        return await self.runner.briefing.skills.of_vault()
-
-    async def ask(
-        self,
-        prompt: str,
-        system: str | None,
-        max_usd: float | None,
-        caller: Caller,
-        *,
-        conversation: bool = False,
-    ) -> str:
-        """A run without tools. `conversation`: that budget pays where a person began the work."""
-        limits = read_options({"max_cost_usd": max_usd}).limits(self.runner.admission.limits)
-        name = self._approved.name
-        definition = AgentDefinition(
-            name=f"{name}/question",
-            config=AgentConfig(description="Answers one question of its module."),
-            bounds=self._bounds,
-            system_prompt=system or _ANSWER,
-            has_tools=False,
-        )
-        is_conversations = conversation and caller.request.by == "person"
-        request = RunRequest(
-            definition=definition,
-            prompt=prompt,
-            entry=caller.request.entry,
-            limits=replace(limits, max_turns=1),
-            pool="conversation" if is_conversations else "work",
-            is_strangers=self._is_own(caller),
-            caller=caller,
-        )
         return (await self.runner.run(request)).text
 
     async def request(
@@ -194,13 +123,13 @@ class ModuleAgents:
             pool="conversation" if is_turn or is_beside else "work",
             options=found,
             overrides=overrides,
-            is_strangers=found.origin in ORIGINS or self._is_own(caller),
+            is_strangers=found.origin in ORIGINS or self.is_own(caller),
             session=found.session_id,
             caller=caller,
             input=chat,
         )
 
-    def _is_own(self, caller: Caller) -> bool:
+    def is_own(self, caller: Caller) -> bool:
         """Whether a prompt is the own words of a module that is not trusted."""
         return not self.is_trusted and caller.request.by != "person"
 
@@ -211,11 +140,11 @@ class ModuleAgents:
         NotFoundError and ActRefusedError.
         """
         module = self._approved.name
-        config = self._configs.get(agent)
+        config = self.configs.get(agent)
         if config is None:
             raise NotFoundError(
                 f"the module {module} has no agent {agent[:80]!r}; it has "
-                f"{', '.join(self._configs) or 'none'}"
+                f"{', '.join(self.configs) or 'none'}"
             )
         overridden, override = self._override(agent)
         if override is not None:
@@ -233,14 +162,14 @@ class ModuleAgents:
         definition = AgentDefinition(
             name=name,
             config=replace(config, model=options.model or config.model),
-            bounds=self._bounds,
+            bounds=self.bounds,
             system_prompt=system + rules + (f"\n{added}\n" if added else ""),
             calls=self.runner.briefing.tools.callable_tools(permissions.mcp, name),
         )
         return definition, () if override is None else (narrowing_of(override, overridden),)
 
     @property
-    def _configs(self) -> Mapping[str, AgentConfig]:
+    def configs(self) -> Mapping[str, AgentConfig]:
         return {**self._declared(self._approved.name), **self._approved.manifest.agents}
 
     def _override(self, agent: str) -> tuple[Mapping[str, object], AgentConfig | None]:
@@ -305,8 +234,8 @@ class _Started:
 class ModuleRuns:
     """The `RunAccess` of one module in the daemon. What a run has read marks who reads of it."""
 
-    def __init__(self, module: str, agents: ModuleAgents, caller: Callable[[], Caller]) -> None:
-        self._module, self._agents, self._caller = module, agents, caller
+    def __init__(self, agents: ModuleAgents, caller: Callable[[], Caller]) -> None:
+        self._module, self._agents, self._caller = agents.name, agents, caller
         self._runs: dict[str, _Started] = {}
 
     async def start(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
@@ -318,7 +247,7 @@ class ModuleRuns:
         started = _Started(caller)
         rest = dict(options)
         chat = started.chat if rest.pop("conversation", False) is True else None
-        work = self._agents.follow(agent, prompt, rest, caller, started, chat)
+        work = self._run(agent, prompt, rest, started, chat)
         started.begin(work, f"a run of {self._module}/{agent[:80]}")
         try:
             await asyncio.wait((started.id, started.task), return_when=asyncio.FIRST_COMPLETED)
@@ -329,6 +258,28 @@ class ModuleRuns:
             return (await started.task).run_id  # it raises why it did not begin
         self._keep(started.id.result(), started)
         return started.id.result()
+
+    async def _run(
+        self,
+        agent: str,
+        prompt: str,
+        options: Mapping[str, object],
+        started: _Started,
+        chat: ConversationInput | None,
+    ) -> AgentResult:
+        """What a person began in a conversation enters as `chat`."""
+        caller = started.caller
+        is_turn = chat is not None and caller.request.by == "person"
+        request = await self._agents.request(
+            agent,
+            prompt,
+            options,
+            caller=caller,
+            entry="chat" if is_turn else caller.request.entry,
+            kind="start" if chat is None else "conversation",
+            chat=chat,
+        )
+        return await self._agents.runner.run(replace(request, follower=started))
 
     async def next(self, run: str) -> AgentStep | None:
         started = self._find(run)
@@ -382,13 +333,45 @@ class ModuleRuns:
     async def ask(
         self, prompt: str, system: str | None, max_usd: float | None, *, conversation: bool = False
     ) -> str:
-        return await self._agents.ask(
-            prompt, system, max_usd, self._caller().checked(), conversation=conversation
+        """A run without tools. `conversation`: that budget pays where a person began the work."""
+        agents, caller = self._agents, self._caller().checked()
+        limits = read_options({"max_cost_usd": max_usd}).limits(agents.runner.admission.limits)
+        definition = AgentDefinition(
+            name=f"{self._module}/question",
+            config=AgentConfig(description="Answers one question of its module."),
+            bounds=agents.bounds,
+            system_prompt=system or _ANSWER,
+            has_tools=False,
         )
+        is_conversations = conversation and caller.request.by == "person"
+        request = RunRequest(
+            definition=definition,
+            prompt=prompt,
+            entry=caller.request.entry,
+            limits=replace(limits, max_turns=1),
+            pool="conversation" if is_conversations else "work",
+            is_strangers=agents.is_own(caller),
+            caller=caller,
+        )
+        return (await agents.runner.run(request)).text
 
     async def resources(self, agent: str, options: Mapping[str, object]) -> AgentResources:
         caller = self._caller().checked()
         rest = {name: value for name, value in options.items() if name != "conversation"}
+        request = await self._agents.request(
+            agent,
+            "",
+            rest,
+            caller=caller,
+            entry=caller.request.entry,
+            kind="conversation",
+            chat=ConversationInput(),
+        )
+        servers: tuple[str, ...] = ()
+        if not caller.grant.is_limited:
+            runner = self._agents.runner
+            grant = runner.grant(request)
+            servers = await asyncio.to_thread(runner.briefing.tools.server_names, grant)
         skills = [
             AgentSkill(
                 name=skill.name,
@@ -396,19 +379,25 @@ class ModuleRuns:
                 path=skill.path,
                 is_strangers=skill.is_strangers,
             )
-            for skill in await self._agents.skills(caller)
+            for skill in await self._skills(caller)
         ]
-        servers = await self._agents.servers(agent, rest, caller)
         return AgentResources(skills=tuple(skills), mcp_servers=servers)
 
     async def skill(self, name: str) -> str:
         caller = self._caller().checked()
-        for skill in await self._agents.skills(caller):
+        for skill in await self._skills(caller):
             if skill.name == name:
                 if skill.is_strangers:
                     caller.taint.read(f"the skill {skill.path}")
                 return skill.text
         raise NotFoundError(f"there is no skill {name[:80]!r}")
+
+    async def _skills(self, caller: Caller) -> tuple[Skill, ...]:
+        """The vault's, where one of the module's agents may have them."""
+        configs = self._agents.configs.values()
+        if caller.grant.is_limited or not any(config.allow_workspace_skills for config in configs):
+            return ()
+        return await self._agents.runner.briefing.skills.of_vault()
 
     def close(self) -> None:
         for started in self._runs.values():

@@ -27,7 +27,7 @@ class ModuleStatus:
     """`status` is `failed` where it could not start, and where its last error is unresolved;
     `starting` before its first start. `state` compares its folder with what was approved, whose
     digest is `hash`. `notes`: facts that are not problems, such as `changed, runs as
-    approved`. `pages` is where its pages begin, such as /api/garden/ui/.
+    approved`.
     """
 
     name: str
@@ -46,7 +46,6 @@ class ModuleStatus:
     problem: str | None
     notes: tuple[str, ...] = ()
     prefix: str = ""
-    pages: str = ""
     provides: tuple[str, ...] = ()
     routes: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
@@ -70,7 +69,6 @@ def status_of(
     problem: str | None = None,
     *,
     schedules: Sequence[str] = (),
-    pages: str = "",
 ) -> ModuleStatus:
     """Combine the registry's entry with what runs: `host` is None while it does not."""
     condition = _condition(entry, host, problem)
@@ -87,7 +85,7 @@ def status_of(
             for name in entry.overridden
             if name not in agents
         ]
-        offers |= {"pages": pages, "schedules": tuple(schedules)}
+        offers["schedules"] = tuple(schedules)
     return ModuleStatus(
         name=entry.name,
         version=entry.version,

@@ -83,8 +83,7 @@ def _lines(
     """What the module says in its own words stands behind a mark, which nothing else does. What
     decides comes last, where it can be read when the question is asked.
     """
-    asked, pages = manifest.permissions, manifest.static
-    with_pages = f", with pages at {pages.prefix}/" if pages else ""
+    asked = manifest.permissions
     agents = sorted(manifest.agents.items())
     tools = [f"{tool.name}: {tool.description}".removesuffix(": ") for tool in manifest.mcp_tools]
     origin = f"{record.source} at {record.commit}" if record.commit else record.source
@@ -98,7 +97,7 @@ def _lines(
     for note in (*manifest.notes, *unverified(record, tree)):
         yield quoted("note", note)
     yield from _each("installs", manifest.dependencies)
-    yield quoted("answers", f"at {manifest.prefix}{with_pages}", _MOST)
+    yield quoted("answers", f"at {manifest.prefix}", _MOST)
     yield from _each("provides", sorted(manifest.provides))
     yield from _each("hears", sorted({hook.event for hook in manifest.hooks}))
     timings = sorted(timing.words() for timing in manifest.schedules)

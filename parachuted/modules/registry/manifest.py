@@ -41,8 +41,6 @@ _VERSION = re.compile(r"(0|[1-9]\d{0,8})(\.(0|[1-9]\d{0,8})){2}([-+][0-9A-Za-z.+
 _CODE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\.py")
 _HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(:[A-Za-z_][A-Za-z0-9_]*)?|")
 _PREFIX = re.compile(r"/api/([a-z][a-z0-9-]{0,63})/?")
-_WORD = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(/[A-Za-z0-9][A-Za-z0-9_-]*){0,7}")
 _OUTSIDE = re.compile(r"~?(/(?!\.)[^/\x00-\x1f\x7f*?\\]+)+/?")
 _FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _BOUND = r"[<>=!~]{1,3} *[A-Za-z0-9.*+!_-]+"
@@ -162,14 +160,6 @@ class RoutePrefix:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
-class StaticFiles:
-    """A folder of the module whose files are served below `prefix`, below its routes' prefix."""
-
-    prefix: Annotated[str, matching(_WORD, "word of a path such as ui")] = "ui"
-    folder: Annotated[str, matching(_FOLDER, "folder of the module such as ui")] = "ui"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class Manifest:
     """One module, as it presents itself. `notes`: what a person should know besides."""
 
@@ -188,7 +178,6 @@ class Manifest:
     schedules: tuple[Annotated[Timing, BeforeValidator(_timing)], ...] = ()
     publishes: Mapping[EventName, Mapping[FieldName, FieldKind]] = Field(default_factory=dict)
     routes: RoutePrefix = Field(default_factory=RoutePrefix)
-    static: StaticFiles | None = None
     permissions: ManifestPermissions = Field(default_factory=ManifestPermissions)
     ui: Mapping[str, object] = Field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -282,6 +271,3 @@ def _absent(manifest: Manifest, files: Collection[str]) -> Iterator[str]:
     for field, file in wanted.items():
         if file not in files:
             yield f"{field}: there is no {file[:200]} in the folder"
-    pages = manifest.static
-    if pages is not None and not any(file.startswith(f"{pages.folder}/") for file in files):
-        yield f"static.folder: there is no file below {pages.folder}/ in the folder"

@@ -11,11 +11,10 @@ import { Facts } from '../../ui/facts.js';
 import { Icon } from '../../ui/icon.js';
 import { Button, Tag } from '../../ui/parts.js';
 import { ModuleLog } from './module-log.js';
-import { ModulePage } from './module-page.js';
 import { ModuleSettings } from './module-settings.js';
 
 const KINDS = /** @type {Record<string, 'good' | 'bad' | 'wait'>} */ ({ running: 'good', failed: 'bad', unapproved: 'wait', starting: 'wait' });
-const TABS = /** @type {const} */ (['about', 'page', 'consent', 'settings', 'log']);
+const TABS = /** @type {const} */ (['about', 'consent', 'settings', 'log']);
 
 /** @param {{of: any}} props */
 export const StateTag = ({ of }) => html`<${Tag} kind=${KINDS[of.status] ?? 'plain'}>${t.modules.states[of.status] ?? of.status}<//>`;
@@ -28,9 +27,8 @@ export function Module({ of, tab, trust, onChange }) {
     <${Head} of=${of} onChange=${onChange} />
     ${of.problem && html`<pre class="problem" role="alert" tabindex="0">${of.problem}</pre>`}
     ${of.state === 'changed' && html`<p class="notice-in">${t.modules.changedWhy}</p>`}
-    <nav class="tabs" aria-label=${t.modules.views}>${TABS.filter((one) => one !== 'page' || of.pages).map((one) => html`<a key=${one} href=${address('modules', [of.name, one])} aria-current=${one === at ? 'page' : null}>${t.modules.tabs[one]}</a>`)}</nav>
+    <nav class="tabs" aria-label=${t.modules.views}>${TABS.map((one) => html`<a key=${one} href=${address('modules', [of.name, one])} aria-current=${one === at ? 'page' : null}>${t.modules.tabs[one]}</a>`)}</nav>
     ${at === 'about' && html`<${About} of=${of} />`}
-    ${at === 'page' && html`<${ModulePage} of=${of} />`}
     ${at === 'consent' && html`<${Consent} name=${of.name} trust=${trust === 'trusted' ? trust : undefined} onDone=${() => { onChange(); go(address('modules', [of.name])); }} />`}
     ${at === 'settings' && html`<${ModuleSettings} name=${of.name} />`}
     ${at === 'log' && html`<${ModuleLog} name=${of.name} />`}
