@@ -70,7 +70,6 @@ class ModuleAgents:
         self._prompts = prompts
         permissions = approved.manifest.permissions
         self._core = core if self.is_trusted else {}
-        self.name = approved.name
         self.bounds = ModuleBounds.of_module(
             approved.name, read=permissions.read, write=permissions.write
         )
@@ -234,8 +233,8 @@ class _Started:
 class ModuleRuns:
     """The `RunAccess` of one module in the daemon. What a run has read marks who reads of it."""
 
-    def __init__(self, agents: ModuleAgents, caller: Callable[[], Caller]) -> None:
-        self._module, self._agents, self._caller = agents.name, agents, caller
+    def __init__(self, module: str, agents: ModuleAgents, caller: Callable[[], Caller]) -> None:
+        self._module, self._agents, self._caller = module, agents, caller
         self._runs: dict[str, _Started] = {}
 
     async def start(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:

@@ -132,7 +132,7 @@ class ModuleContext:
         self.state: StateAccess = ModuleState(sources.folder / MODULE_STATE / name, caller)
         self._agents = sources.agents_of(approved)
         self.has_model = self._agents.has_model
-        runs = ModuleRuns(self._agents, caller)
+        runs = ModuleRuns(name, self._agents, caller)
         self.runs: RunAccess = runs
         self.close = runs.close
 
