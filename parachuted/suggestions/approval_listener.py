@@ -1,6 +1,6 @@
 """Acts when a person ticks a box in a suggestion's file, which must otherwise be as the daemon
-wrote it; answers other ticks by a note in the file. Withdraws what is about something that was
-deleted.
+wrote it; answers other ticks by words in the file. A copy, or a file of a suggestion that is not
+known, does nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from parachuted.vault import VaultPath, VaultRoot
 
 log = logging.getLogger(__name__)
 
-_FILES = frozenset({"file.created", "file.modified", "file.moved", "file.deleted"})
+_DELETED = "file.deleted"
+_FILES = frozenset({"file.created", "file.modified", "file.moved", _DELETED})
 _MOST_LOOKED_AT = 5_000
 _CHANGED = (
     "This file no longer said what was suggested, so nothing was done. Its text has been "
@@ -30,11 +31,6 @@ _CHANGED = (
 _BOTH = "Both boxes were ticked, so nothing was done. Tick one of them."
 _NOBODY = "A box was ticked, but not by a person, so nothing was done."
 _OVER = "This was resolved already: a box that is ticked now does nothing."
-_COPY = (
-    "This is a copy of a suggestion, so a box that is ticked here does nothing. The "
-    "suggestion itself is {}."
-)
-_STRANGE = "This suggestion is not known here, so nothing was done."
 
 
 class ApprovalListener:
@@ -105,20 +101,12 @@ class ApprovalListener:
 
     async def _found_elsewhere(self, file: SuggestionFile, path: str) -> SuggestionRecord | None:
         """The suggestion of a file at another path, if it was renamed."""
-        store, suggestion = self._suggestions.store, file.suggestion
-        if suggestion is None:
+        store = self._suggestions.store
+        known = None if file.suggestion is None else store.get(file.suggestion.id)
+        if known is None or await asyncio.to_thread(store.is_in_vault, known.file):
             return None
-        known = store.get(suggestion.id)
-        if known is None:
-            words = _STRANGE
-        elif await asyncio.to_thread(store.is_in_vault, known.file):
-            words = _COPY.format(known.file)
-        else:
-            await self._suggestions.place(suggestion.id, path)
-            return store.get(suggestion.id)
-        if file.is_ticked:
-            await asyncio.to_thread(store.write_notice, VaultPath(path), words)
-        return None
+        await self._suggestions.place(known.suggestion.id, path)
+        return store.get(known.suggestion.id)
 
     async def _look_through(self) -> None:
         """At the start: what was ticked, forgotten or not written yet."""
@@ -171,23 +159,15 @@ class ApprovalListener:
 
     async def _note_gone(self, path: str) -> None:
         """A note is deleted, or is ignored from now on."""
-        is_there = await asyncio.to_thread(self._suggestions.store.is_in_vault, path)
-        await (self._suggestions.hide if is_there else self._suggestions.withdraw)(path)
+        if await asyncio.to_thread(self._suggestions.store.is_in_vault, path):
+            await self._suggestions.hide(path)
 
     def _hear(self, event: Event) -> None:
         data, kind = event.data, event.event
-        if kind == "run.undone":
-            runs = data.get("runs")
-            self._take(self._suggestions.taken_back, runs if isinstance(runs, list) else [])
-        elif kind not in _FILES:
-            if kind.endswith(".deleted") and "para_id" in data:  # a module's own
-                self._take(self._suggestions.withdraw, str(data["para_id"]))
-        elif data.get("by") != WRITER:
-            source = str(data["from"]) if "from" in data else None
-            self._hear_of(kind, str(data.get("path", "")), source, str(data.get("by", "")))
-
-    def _hear_of(self, kind: str, path: str, source: str | None, by: str) -> None:
-        is_gone = kind == "file.deleted"
+        if kind not in _FILES or data.get("by") == WRITER:
+            return
+        source = str(data["from"]) if "from" in data else None
+        path, by, is_gone = str(data.get("path", "")), str(data.get("by", "")), kind == _DELETED
         if _is_among(path):
             if source is not None:
                 self._take(self._moved, source, path)

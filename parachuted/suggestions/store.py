@@ -25,7 +25,6 @@ from parachuted.suggestions.suggestion import (
     normal,
     read_file,
     record_from,
-    with_words,
     write_file,
 )
 from parachuted.vault import Author, Requester, Store, VaultPath, diff_of, is_utf8, printable
@@ -106,14 +105,6 @@ class SuggestionStore:
         author = Author(by=WRITER, causes=suggestion.causes, requester=requester)
         self._write(VaultPath(record.file), author, text)
 
-    def write_notice(self, path: VaultPath, words: str) -> None:
-        """Words for a person into a file that is no suggestion's."""
-
-        def text(present: bytes | None) -> bytes | None:
-            return None if present is None else with_words(present, words)
-
-        self._write(path, Author(by=WRITER), text)
-
     def _write(
         self, path: VaultPath, author: Author, text: Callable[[bytes | None], bytes | None]
     ) -> None:
@@ -132,14 +123,11 @@ class SuggestionStore:
                     self._store.replace(path, data, author, base=present.digest)
                 return
 
-    def say(
-        self, record: SuggestionRecord, words: str, seen: SuggestionFile | None = None
-    ) -> SuggestionRecord:
+    def say(self, record: SuggestionRecord, words: str, seen: SuggestionFile | None = None) -> None:
         """Write words into its file, boxes empty, unless it changed since it was `seen`."""
         said = replace(record, words=words)
         self.keep(said)
         self.put_up(said, seen=seen)
-        return said
 
     def at(self, path: str) -> SuggestionRecord | None:
         return next((record for record in self.all() if record.file == path), None)

@@ -45,14 +45,6 @@ class Proposal:
     is_strangers: bool = False
 
 
-def is_about(suggestion: Suggestion, gone: str) -> bool:
-    """Whether it changes the note at that path, links to it, or names what has that para-id."""
-    if suggestion.action != "create" and gone == suggestion.path:
-        return True
-    held = suggestion.payload.get("to" if suggestion.action == "link" else "value")
-    return gone in held if isinstance(held, list | tuple) else gone == held
-
-
 @with_config(ConfigDict(coerce_numbers_to_str=True))
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
@@ -293,19 +285,6 @@ def read_file(data: bytes) -> SuggestionFile:
         approve="approve" in ticks,
         reject="reject" in ticks,
     )
-
-
-def with_words(data: bytes, words: str) -> bytes:
-    """A file that is not ours, with words for a person above its text and its boxes empty."""
-    start = parse_note(data).body.start
-    body = data[start:].decode("utf-8", "surrogateescape")
-    quoted = "\n".join(f"> **{line}**" for line in _lines(words[:_MOST_WORDS]))
-    kept = body.lstrip("\r\n").removeprefix(quoted).lstrip("\r\n")
-    emptied = "\n".join(
-        f"- [ ] {box[2]}{line[box.end() :]}" if (box := _BOX.match(line)) else line
-        for line in kept.split("\n")
-    )
-    return data[:start] + f"\n{quoted}\n\n{emptied}".encode("utf-8", "surrogateescape")
 
 
 def normal(body: str) -> str:

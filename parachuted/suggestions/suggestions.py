@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias, TypeVar
@@ -40,7 +39,6 @@ from parachuted.suggestions.store import (
     unknown,
 )
 from parachuted.suggestions.suggestion import (
-    AUTO,
     USER,
     Proposal,
     Status,
@@ -48,7 +46,6 @@ from parachuted.suggestions.suggestion import (
     SuggestionFile,
     SuggestionRecord,
     file_name,
-    is_about,
     stands_for,
 )
 from parachuted.vault import Requester, Store, VaultPath, printable
@@ -232,14 +229,6 @@ class Suggestions:
         says = reason.strip()[:LONGEST_REASONING] or "nothing was changed"
         return await self._close(name, "rejected", by, says, requester)
 
-    async def withdraw(self, gone: str) -> None:
-        """End those that wait and are about what is gone, a path or para-id. StorageFailedError."""
-        says = f"{printable(gone)} was deleted, so nothing was changed"
-        for one in self.all(status="pending"):
-            if is_about(one, gone):
-                with suppress(EditRefusedError):  # a person is just deciding on it
-                    await self._close(one.id, "superseded", AUTO, says)
-
     async def approve_all(
         self,
         *,
@@ -273,50 +262,47 @@ class Suggestions:
         return changes_watch(planned.before, planned.after)
 
     async def say(self, name: str, words: str, seen: SuggestionFile | None = None) -> None:
-        """Write words for a person into its file, where it still says what was `seen`."""
+        """Write words for a person into its file, where it still says what was `seen`; out of date
+        once it is resolved, when the file shows that.
+        """
         status = self.get(name).status
+
+        def say(record: SuggestionRecord) -> None:
+            if record.suggestion.status == status:
+                self.store.say(record, words, seen)
+            else:
+                self.store.put_up(record)
+
+        await self._change(name, say)
+
+    async def place(self, name: str, path: str) -> None:
+        await self._change(name, lambda record: self.store.keep(replace(record, file=path)))
+
+    async def show_again(self, name: str) -> None:
+        await self._change(name, partial(self.store.put_up, only_new=True))
+
+    async def hide(self, path: str) -> None:
+        """That note is ignored from now on: so is what files of suggestions show of it."""
+
+        def hide(record: SuggestionRecord) -> None:
+            seen = self.store.read(VaultPath(record.file))
+            if seen is not None and not seen.is_ticked:
+                self.store.put_up(record, seen=seen)
+
+        for record in self.store.all():
+            if record.suggestion.path == path:
+                await self._change(record.suggestion.id, hide)
+
+    async def _change(self, name: str, change: Callable[[SuggestionRecord], None]) -> None:
+        """Change its record or its file."""
         async with self._hand(name):
             record = self.record(name)
-            if record.suggestion.status == status:
-                await self._whole(lambda: self.store.say(record, words, seen))
-            else:  # the words are out of date, and the file shows the present state
-                await self._whole(lambda: self.store.put_up(record))
+            await self._whole(partial(change, record))
         await self._vault.notice([record.file])
 
     def _hand(self, name: str) -> asyncio.Lock:
         """One caller at a time changes a suggestion, and decides on its present state."""
         return self._hands.setdefault(name, asyncio.Lock())
-
-    async def place(self, name: str, path: str) -> None:
-        async with self._hand(name):
-            record = replace(self.record(name), file=path)
-            await self._whole(lambda: self.store.keep(record))
-
-    async def show_again(self, name: str) -> None:
-        async with self._hand(name):
-            record = self.record(name)
-            await self._whole(lambda: self.store.put_up(record, only_new=True))
-        await self._vault.notice([record.file])
-
-    async def hide(self, path: str) -> None:
-        """That note is ignored from now on: so is what files of suggestions show of it."""
-        for record in self.store.all():
-            file = VaultPath(record.file)
-            if record.suggestion.path == path:
-                async with self._hand(record.suggestion.id):
-                    seen = await asyncio.to_thread(self.store.read, file)
-                    if seen is not None and not seen.is_ticked:
-                        await self._whole(partial(self.store.put_up, record, seen=seen))
-                await self._vault.notice([file])
-
-    async def taken_back(self, runs: Iterable[str]) -> None:
-        """These runs were undone: say so in the files of the suggestions that they applied."""
-        gone = set(runs)
-        for record in self.store.all():
-            if record.suggestion.applied_run in gone:
-                says = f"{record.suggestion.outcome.partition(';')[0]}, and was taken back"
-                over = replace(record, suggestion=replace(record.suggestion, outcome=says))
-                await self._whole(partial(self._applier.save, over))
 
     async def settle(self) -> None:
         """At the start: finish what the last daemon was applying. StorageFailedError."""

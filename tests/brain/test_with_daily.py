@@ -51,20 +51,3 @@ async def test_brain_works_without_daily_and_daily_without_brain(live: Live, vau
 
         await post(daemon_rig, "/api/modules/brain/enable")
         assert (await get(daemon_rig, "/api/brain/resolve?q=Kim Lee"))["match"]["path"] == KIM
-
-
-async def test_a_suggested_mention_of_an_entity_that_is_deleted_is_withdrawn(
-    live: Live, vault: Path
-):
-    will = vault / "Brain/entities/people/will-byrne.md"
-    save(will, "# Will Byrne\n")
-    async with live() as daemon_rig:
-        await install_official(daemon_rig, "brain", "daily")
-        save(vault / DAY, "# Noon\n\nWill Byrnes came.\n")
-        await daemon_rig.until(lambda: daemon_rig.reported("suggestion.created"))
-        will.unlink()
-        await daemon_rig.until(lambda: daemon_rig.reported("suggestion.resolved"))
-
-        (resolved,) = daemon_rig.reported("suggestion.resolved")
-        assert (resolved["path"], resolved["status"]) == (DAY, "superseded")
-        assert "mentions" not in (vault / DAY).read_text()

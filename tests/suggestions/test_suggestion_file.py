@@ -16,7 +16,6 @@ from parachuted.suggestions.suggestion import (
     read_file,
     title_of,
     to_document,
-    with_words,
     write_file,
 )
 from tests.suggestions.sample_suggestions import NOON, shown, suggestion
@@ -117,14 +116,6 @@ def test_once_it_is_resolved_there_is_no_box():
 def test_any_file_is_read_without_an_error(data):
     read_file(data)
     read_file(b"---\nid: s1\n" + data)
-    with_words(data, "no")
-
-
-def test_words_are_put_above_a_strangers_text_once_and_boxes_emptied():
-    data = b"---\ntags: [x]\n---\n# A\n\n- [x] approve\n"
-    once = with_words(data, "not this one")
-    assert once == b"---\ntags: [x]\n---\n\n> **not this one**\n\n# A\n\n- [ ] approve\n"
-    assert with_words(once, "not this one") == once
 
 
 def test_its_name_says_when_and_what():

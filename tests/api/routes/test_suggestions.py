@@ -44,8 +44,6 @@ async def test_an_approval_does_it_once_and_an_undo_takes_it_back(live: Live, va
         await expect(daemon_rig, 422, "POST", approve, says="was approved already")
         await post(daemon_rig, f"/api/runs/{done['applied_run']}/undo")
         assert (vault / "a.md").read_text() == "one\n"
-        await daemon_rig.daemon.approvals.quiet()
-        assert "was taken back" in (vault / done["file"]).read_text()
 
 
 async def test_a_file_that_a_person_changed_is_not_put_back(live: Live, vault):
