@@ -5,7 +5,7 @@ where each comes from. All is read as text, so YAML's ideas of `10:30`, `no` and
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -108,7 +108,7 @@ _FOREIGN = {
     "PORT": "port",
 }  # other programs', below what is ours
 _ANTHROPIC = "https://api.anthropic.com"
-_TRUE, _FALSE = frozenset({"true", "yes", "on", "1"}), frozenset({"false", "no", "off", "0"})
+_LEVELS = {"true": "debug", "yes": "debug", "false": "info", "no": "info"}  # of `debug`
 _KEYS = [described.key for described in describe_settings()]
 _VARIABLES = {f"{_PREFIX}{key.upper().replace('.', '_')}": key for key in _KEYS}
 _SECTIONS = {key.rpartition(".")[0] for key in _KEYS}
@@ -141,16 +141,20 @@ class _Reading:
         self, entries: Sequence[tuple[str, YamlNode]], new_key: str | None = None
     ) -> None:
         """`new_key` is not in the file yet, so its line is not named."""
-        lines: dict[str, int] = {}
+        lines, present = dict[str, int](), dict(entries)
         for key, node in entries:
+            newer = _OLDER.get(key, key)
             place = "the new value" if key == new_key else f"{NAME} line {node.line}"
             if key in lines:
                 also = f"is there a second time; line {lines[key]} has it too"
                 self.mistakes.append(f"{place}: {key} {also}")
-            elif key in _KEYS:
-                self._take_node(key, node, place)
-            elif key in _OLDER:
-                self._take_older(key, node, place, present=dict(entries))
+            elif key in _OLDER and (newer is None or newer in present):
+                beside = f"beside {newer}" if newer else "any more"
+                self.notes.append(f"{place}: {key} means nothing {beside}, and is ignored")
+            elif newer in _KEYS:
+                if newer != key:
+                    self.notes.append(f"{place}: {key} is called {newer} now")
+                self._take_node(newer, _as_level(node) if key == "debug" else node, place)
             elif not node.is_nothing or key not in _SECTIONS:
                 self.mistakes.append(f"{place}: {_unknown(key, _KEYS)}")
             lines.setdefault(key, node.line)
@@ -162,22 +166,6 @@ class _Reading:
             self.mistakes.append(f"{place}: vault should begin with / or ~/, not {node.text!r}")
         elif node.text is not None:
             self.take(key, node.text, place)
-
-    def _take_older(
-        self, key: str, node: YamlNode, place: str, *, present: Collection[str]
-    ) -> None:
-        newer = _OLDER[key]
-        if newer is None or newer in present:
-            beside = f"beside {newer}" if newer else "any more"
-            self.notes.append(f"{place}: {key} means nothing {beside}, and is ignored")
-        elif key != "debug":
-            self.notes.append(f"{place}: {key} is called {newer} now")
-            self._take_node(newer, node, place)
-        elif str(node.text).lower() in _TRUE:
-            self.notes.append(f"{place}: debug is called log_level: debug now")
-            self.take(newer, "debug", place)
-        elif str(node.text).lower() not in _FALSE:
-            self.mistakes.append(f"{place}: debug should be true or false, not {node.text!r}")
 
     def take_variables(self) -> None:
         for name in sorted(self._env):
@@ -225,6 +213,10 @@ class _Reading:
         ]:
             raise ConfigError(mistakes)
         return replace(settings, notes=tuple(self.notes))
+
+
+def _as_level(node: YamlNode) -> YamlNode:
+    return replace(node, text=_LEVELS.get(str(node.text).lower(), node.text))
 
 
 def home_folder(env: Mapping[str, str]) -> Path:

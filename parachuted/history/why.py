@@ -64,17 +64,14 @@ class FileHistory:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDiff:
     """What runs changed in one file, without what others wrote in between (then a file has
-    several); `source`: where it was before a move. `diff` says so when a text is no longer kept.
+    several). `diff` says so when a text is no longer kept.
     """
 
     path: VaultPath
-    source: VaultPath | None
     runs: tuple[str, ...]
     before: str | None
     after: str | None
     diff: str
-    added: int | None
-    removed: int | None
 
 
 class HistoryQueries:
@@ -178,16 +175,12 @@ class HistoryQueries:
         diff = f"(an earlier text of {printable(chain.path)} is no longer kept)"
         if before is not None and after is not None:
             diff = diff_of(before, after, chain.path, source=source)
-        added, removed = _counted(before, after)
         return FileDiff(
             path=VaultPath(chain.path),
-            source=VaultPath(source) if source is not None else None,
             runs=tuple(dict.fromkeys(chain.runs)),
             before=chain.before,
             after=chain.after,
             diff=diff,
-            added=added,
-            removed=removed,
         )
 
     def _text(self, digest: str | None) -> bytes | None:
@@ -217,13 +210,10 @@ def _accounted(document: Mapping[str, object]) -> list[FileDiff]:
     return [
         FileDiff(
             path=VaultPath(one["path"]),
-            source=None,
             runs=(str(document["id"]),),
             before=one.get("before"),
             after=one.get("after"),
             diff=one.get("diff", ""),
-            added=None,
-            removed=None,
         )
         for one in wrote
     ]

@@ -216,7 +216,7 @@ def test_older_keys_are_taken_and_reported(home):
     assert settings.notes == (
         "config.yaml line 1: vault_path is called vault now",
         "config.yaml line 2: default_model is called agent.model now",
-        "config.yaml line 3: debug is called log_level: debug now",
+        "config.yaml line 3: debug is called log_level now",
         "config.yaml line 4: cors_origins means nothing any more, and is ignored",
     )
 
@@ -232,11 +232,11 @@ def test_an_older_key_beside_its_newer_one_is_ignored_and_reported(home):
 
 
 def test_an_older_key_with_a_wrong_value_is_a_mistake(home):
-    write(home, "vault_path: notes\ndebug: perhaps\ndefault_model: [a]\n")
+    write(home, "vault_path: notes\ndebug: x\ndefault_model: [a]\n")
 
     assert mistakes(home) == [
         "config.yaml line 1: vault should begin with / or ~/, not 'notes'",
-        "config.yaml line 2: debug should be true or false, not 'perhaps'",
+        "config.yaml line 2: log_level should be 'debug', 'info', 'warning' or 'error', not 'x'",
         "config.yaml line 3: agent.model should be one value, not a list",
     ]
     assert loaded(home, "debug: no\n").log_level == "info"

@@ -56,7 +56,7 @@ async def test_a_run_and_what_followed_are_reported_file_by_file(pair, daemon_ri
 
     assert answer["runs"] == [run["id"]]
     (file,) = answer["files"]
-    assert (file["path"], file["runs"], file["source"]) == (ROOT, [run["id"]], None)
+    assert (file["path"], file["runs"]) == (ROOT, [run["id"]])
     assert file["diff"].startswith("--- a/AGENTS.md")
     assert answer == await get(daemon_rig, f"/api/runs/{run['id']}/diff?cascade=false")
     await expect(daemon_rig, 404, "GET", "/api/runs/r-x/diff")
