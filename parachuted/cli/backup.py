@@ -1,7 +1,8 @@
 """Backup: the vault and the home in one archive, and an archive brought back.
 
-What is there is added at leisure; what has changed by then is added again while the daemon is held
-still. The last member lists what counts: a file that was added twice counts as the last time.
+The daemon is held still while its records are copied, which belong together; kept texts, which
+never change, come before, and notes after: what a restored daemon does not know of a note, it finds
+as any change of a time off. The last member says that the archive is whole.
 """
 
 from __future__ import annotations
@@ -22,9 +23,8 @@ import zlib
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from itertools import chain
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import IO, Any
 from urllib.parse import quote
 
 from parachuted import __version__
@@ -41,14 +41,11 @@ _NOT_KEPT = frozenset({"run", "logs"})  # of the home: a living daemon's sockets
 _DATABASE = b"SQLite format 3\0"
 _BESIDE_DATABASE = ("-wal", "-shm", "-journal")
 _SECRETS, _MODULE_DATA = "secrets.json", "module-data"  # where a module keeps tokens
+_TEXTS = "objects"
 _REBUILT = frozenset({"search.db"})
 _PLACES = ("vault", "home", "made")
 _IN_MEMORY = 16 << 20
-# a file that changed less than this ago may change once more within the same tick of its time stamp
-_SETTLED_NS = 100_000_000
 _BROKEN = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
-_Signature: TypeAlias = tuple[int, tuple[tuple[int, int, int], ...]]
-_Member: TypeAlias = tuple[tarfile.TarInfo, IO[bytes] | None]
 
 
 @verb("backup", "the vault and the home in one file")
@@ -97,48 +94,45 @@ def _size(size: int) -> str:
 
 def _write(file: IO[bytes], folders: dict[str, Path], *, with_secrets: bool) -> int:
     """How many members it has."""
-    added: dict[str, _Signature] = {}
-    present: set[str] = set()
-
-    def changed() -> Iterator[_Member]:
-        """What is new or changed since the last time. Databases first: they name older files."""
-        present.clear()
-        for kind, folder in folders.items():
-            files = _files(folder, is_home=kind == "home", with_secrets=with_secrets)
-            for path in sorted(files, key=lambda path: not _is_database(path)):
-                name = f"{kind}/{os.path.relpath(path, folder)}"
-                try:
-                    looked, signature = time.time_ns(), _signature(path)
-                    if added.get(name) != signature:
-                        yield _read(name, path)
-                except FileNotFoundError:
-                    continue
-                if all(looked - moment > _SETTLED_NS for moment, _size, _inode in signature[1]):
-                    added[name] = signature
-                present.add(name)
-
+    members = set[str]()
     with (
         gzip.GzipFile(fileobj=file, mode="wb", compresslevel=6) as zipped,
         tarfile.open(fileobj=zipped, mode="w|") as tar,
     ):
-        for member in chain(changed(), changed()):
-            _add(tar, *member)
-        with _stopped(found_daemon()):
-            last = list(changed())
-        for member in last:
-            _add(tar, *member)
+        for kind, path in _ordered(folders, with_secrets=with_secrets):
+            name = f"{kind}/{os.path.relpath(path, folders[kind])}"
+            if name not in members:
+                with suppress(FileNotFoundError):  # removed meanwhile
+                    _add(tar, name, path)
+                    members.add(name)
         made = {
             "format": 1,
             "version": __version__,
             "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             **{kind: os.fspath(folder) for kind, folder in folders.items()},
-            "members": sorted(present),
         }
-        _add(tar, tarfile.TarInfo(_LIST), io.BytesIO(json.dumps(made).encode()))
-    return len(present)
+        content = json.dumps(made).encode()
+        entry = tarfile.TarInfo(_LIST)
+        entry.size = len(content)
+        tar.addfile(entry, io.BytesIO(content))
+    return len(members)
 
 
-def _files(folder: Path, *, is_home: bool, with_secrets: bool) -> Iterator[Path]:
+def _ordered(folders: dict[str, Path], *, with_secrets: bool) -> Iterator[tuple[str, Path]]:
+    home, vault = folders["home"], folders["vault"]
+    for path in _files(home, is_home=True, with_secrets=with_secrets):
+        if _TEXTS in path.relative_to(home).parts:
+            yield "home", path
+    with _stopped(found_daemon()):
+        for path in _files(home, is_home=True, with_secrets=with_secrets):
+            yield "home", path
+        for path in _files(vault / ".parachute", is_home=False):
+            yield "vault", path
+    for path in _files(vault, is_home=False):
+        yield "vault", path
+
+
+def _files(folder: Path, *, is_home: bool, with_secrets: bool = False) -> Iterator[Path]:
     for at, folders, files in os.walk(folder, onerror=_refuse_unreadable):
         if is_home and at == os.fspath(folder):
             folders[:] = [name for name in folders if name not in _NOT_KEPT]
@@ -178,57 +172,44 @@ def _is_database(path: Path) -> bool:
         return file.read(len(_DATABASE)) == _DATABASE
 
 
-def _signature(path: Path) -> _Signature:
-    found = [path.lstat()]
-    if path.suffix == ".db" and (beside := Path(f"{path}-wal")).is_file():
-        found.append(beside.stat())
-    counted = () if stat.S_ISDIR(found[0].st_mode) else found
-    return found[0].st_mode, tuple((at.st_mtime_ns, at.st_size, at.st_ino) for at in counted)
-
-
-def _read(name: str, path: Path) -> _Member:
+def _add(tar: tarfile.TarFile, name: str, path: Path) -> None:
     """Raises FileNotFoundError when it has just gone."""
     entry, found = tarfile.TarInfo(name), path.lstat()
     entry.mode, entry.mtime = stat.S_IMODE(found.st_mode), found.st_mtime
     if stat.S_ISLNK(found.st_mode):
         entry.type, entry.linkname = tarfile.SYMTYPE, os.fspath(path.readlink())
-        return entry, None
-    if stat.S_ISDIR(found.st_mode):
-        entry.type = tarfile.DIRTYPE
-        return entry, None
-    copy = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115  closed by `_add`
-    if _is_database(path):
-        with suppress(sqlite3.Error):  # one that is damaged is copied as it is
-            _copy_database(path, copy)
-            return entry, copy
-        copy.seek(0)
-        copy.truncate()
-    with path.open("rb") as file:
-        shutil.copyfileobj(file, copy)
-    return entry, copy
-
-
-def _copy_database(path: Path, copy: IO[bytes]) -> None:
-    """As it is at one moment: its newest pages may be in the file beside it. sqlite3.Error."""
-    with tempfile.TemporaryDirectory() as folder:
-        place, address = Path(folder, "copy.db"), f"file:{quote(os.fspath(path))}?mode=ro"
-        with (
-            closing(sqlite3.connect(address, uri=True)) as source,
-            closing(sqlite3.connect(place)) as target,
-        ):
-            source.backup(target)
-        with place.open("rb") as file:
-            shutil.copyfileobj(file, copy)
-
-
-def _add(tar: tarfile.TarFile, entry: tarfile.TarInfo, content: IO[bytes] | None) -> None:
-    if content is None:
         tar.addfile(entry)
         return
-    with content:
-        entry.size = content.seek(0, os.SEEK_END)
-        content.seek(0)
-        tar.addfile(entry, content)
+    if stat.S_ISDIR(found.st_mode):
+        entry.type = tarfile.DIRTYPE
+        tar.addfile(entry)
+        return
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY) as copy:  # its size is known beforehand
+        if not (_is_database(path) and _copy_database(path, copy)):
+            with path.open("rb") as file:
+                shutil.copyfileobj(file, copy)
+        entry.size = copy.tell()
+        copy.seek(0)
+        tar.addfile(entry, copy)
+
+
+def _copy_database(path: Path, copy: IO[bytes]) -> bool:
+    """As it is at one moment: its newest pages may be in the file beside it. False where it is
+    damaged.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        place, address = Path(folder, "copy.db"), f"file:{quote(os.fspath(path))}?mode=ro"
+        try:
+            with (
+                closing(sqlite3.connect(address, uri=True)) as source,
+                closing(sqlite3.connect(place)) as target,
+            ):
+                source.backup(target)
+        except sqlite3.Error:
+            return False
+        with place.open("rb") as file:
+            shutil.copyfileobj(file, copy)
+    return True
 
 
 def restore_backup(options: Namespace) -> Steps:
@@ -236,7 +217,7 @@ def restore_backup(options: Namespace) -> Steps:
     home, archive = Path(home_of(os.environ)), Path(options.file).resolve()
     if is_locked(os.fspath(home)):
         raise ParachuteError(f"a daemon is at work in {home}; `parachute stop`, then try again")
-    listed, last = _read_list(archive)
+    listed = _read_list(archive)
     vault = Path(options.vault).expanduser().absolute() if options.vault else Path(listed["vault"])
     refuse_second(os.fspath(home), os.fspath(vault))
     if any(is_in(archive, folder.resolve()) for folder in (vault, home)):
@@ -246,7 +227,7 @@ def restore_backup(options: Namespace) -> Steps:
     if occupied and not options.replace:
         stays = f"{targets[occupied[0]]} is not empty, and stays as it is"
         raise ParachuteError(f"{stays}; --replace moves it aside first")
-    _replace(archive, last, targets, occupied, is_silent=options.json)
+    _replace(archive, targets, occupied, is_silent=options.json)
     if current_settings().vault != vault:
         set_setting(home, "vault", os.fspath(vault))
     places = {kind: os.fspath(folder) for kind, folder in targets.items()}
@@ -256,12 +237,7 @@ def restore_backup(options: Namespace) -> Steps:
 
 
 def _replace(
-    archive: Path,
-    last: dict[str, int],
-    targets: dict[str, Path],
-    occupied: list[str],
-    *,
-    is_silent: bool,
+    archive: Path, targets: dict[str, Path], occupied: list[str], *, is_silent: bool
 ) -> None:
     """Move aside what is there, and extract. Where that fails, all is as it was before."""
     emptied, at = dict[str, Path | None](), time.strftime("%Y%m%d-%H%M%S")
@@ -271,7 +247,7 @@ def _replace(
             emptied[kind] = folder.rename(aside) if kind in occupied else None
             if kind in occupied and not is_silent:
                 say(f"Moved {folder} to {aside}.")
-        _extract(archive, last, targets)
+        _extract(archive, targets)
     except BaseException as error:
         for kind, moved in emptied.items():
             _put_back(kind, targets[kind], moved)
@@ -300,56 +276,51 @@ def _put_back(kind: str, folder: Path, aside: Path | None) -> None:
         aside.rename(folder)
 
 
-def _read_list(archive: Path) -> tuple[dict[str, Any], dict[str, int]]:
-    """The archive's list, and the number of the entry that counts for each member.
-
-    ParachuteError: it is incomplete, or leads out of its folders.
+def _read_list(archive: Path) -> dict[str, Any]:
+    """What the archive says of itself. ParachuteError: it is incomplete, or leads out of its
+    folders.
     """
     listed: Any = None
-    last: dict[str, tuple[int, tarfile.TarInfo]] = {}
+    types: dict[str, bytes] = {}
     try:
         with tarfile.open(archive, "r|gz") as tar:
-            for number, entry in enumerate(tar):
-                last[entry.name] = number, entry
-                content = tar.extractfile(entry) if entry.name == _LIST else None
-                listed = json.loads(content.read()) if content is not None else None
-        _check_list(listed)
-        entries = {name: last[name] for name in listed["members"]}
-        for name in entries:
-            _check_member(name, entries)
+            for entry in tar:
+                if entry.name == _LIST and (content := tar.extractfile(entry)) is not None:
+                    listed = json.loads(content.read())
+                else:
+                    _check_member(entry, types)
+                    types[entry.name] = entry.type
+        is_ours = listed["format"] == 1 and all(isinstance(listed[name], str) for name in _PLACES)
     except (*_BROKEN, ValueError, LookupError, TypeError) as error:
         raise ParachuteError(f"{archive} is not a complete backup: {error}") from error
-    return listed, {name: number for name, (number, _entry) in entries.items()}
+    if not is_ours:
+        raise ParachuteError(f"{archive} is not a complete backup: its list is another program's")
+    return dict(listed)
 
 
-def _check_list(listed: Any) -> None:  # noqa: ANN401  JSON of any shape
-    if listed["format"] != 1 or not all(isinstance(listed[place], str) for place in _PLACES):
-        raise ValueError("it is not of `parachute backup`")
-
-
-def _check_member(name: str, entries: dict[str, tuple[int, tarfile.TarInfo]]) -> None:
+def _check_member(entry: tarfile.TarInfo, types: dict[str, bytes]) -> None:
     """Raise ValueError unless it is a file, folder or link of ours, reached through no link."""
-    kind, *parts = name.split("/")
+    kind, *parts = entry.name.split("/")
     above = [f"{kind}/{'/'.join(parts[:depth])}" for depth in range(1, len(parts))]
-    entry = entries[name][1]
     if (
         kind not in {"vault", "home"}
         or not parts
         or not {"", ".", ".."}.isdisjoint(parts)
+        or entry.name in types
         or not (entry.isdir() or entry.isreg() or entry.issym())
-        or not all(entries[folder][1].isdir() for folder in above if folder in entries)
+        or not all(types.get(folder, tarfile.DIRTYPE) == tarfile.DIRTYPE for folder in above)
     ):
-        raise ValueError(f"{name} cannot be restored safely")
+        raise ValueError(f"{entry.name} cannot be restored safely")
 
 
-def _extract(archive: Path, last: dict[str, int], targets: dict[str, Path]) -> None:
+def _extract(archive: Path, targets: dict[str, Path]) -> None:
     """Files first, then links, so that nothing is written through one; then the folders' modes."""
     folders, links = dict[Path, int](), dict[Path, str]()
     targets["vault"].mkdir(parents=True, exist_ok=True)
     targets["home"].mkdir(parents=True, exist_ok=True, mode=0o700)
     with tarfile.open(archive, "r|gz") as tar:
-        for number, entry in enumerate(tar):
-            if last.get(entry.name) != number:
+        for entry in tar:
+            if entry.name == _LIST:
                 continue
             kind, _, name = entry.name.partition("/")
             path = targets[kind] / name

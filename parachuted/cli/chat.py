@@ -1,4 +1,4 @@
-"""Chat: talk with an agent in the terminal, list conversations, adopt those of Claude Code."""
+"""Chat: talk with an agent in the terminal, list conversations."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from parachuted.cli.client import ask, follow, quoted
 from parachuted.cli.commands import Columns, Json, Steps, verb
-from parachuted.cli.show import count, escape, say, say_each, say_table, say_text, when
+from parachuted.cli.show import escape, say, say_table, say_text, when
 from parachuted.errors import NotFoundError, ParachuteError
 
 _LAST = frozenset({"done", "error", "typed_error", "aborted"})
@@ -44,16 +43,14 @@ def chat(options: Namespace) -> Steps:
     --model NAME  which model answers
     --context* FOLDER  a folder whose context it is given
     --list  list the conversations there are
-    --adopt+ FILE  say what adopting these transcripts of Claude Code (or a folder of them) would do
-    --yes  adopt them
     """
     said = " ".join(options.message)
     if options.message and not said.strip():
         sys.stderr.write("parachute: a message is needed, such as parachute chat 'Hello'\n")
         return _WRONG_USE
     session = _session(options)
-    if options.list or options.adopt:
-        return (yield from _list_conversations() if options.list else _adopt(options))
+    if options.list:
+        return (yield from _list_conversations())
     session, code = _turn(session, said, options) if said else _converse(session, options)
     if session and sys.stdout.isatty():
         say(f"Go on with: parachute chat --session {session}")
@@ -228,58 +225,3 @@ def _list_conversations() -> Steps:
     say_table(answer["sessions"], columns, nothing="No conversations yet.")
     if answer["next"]:
         say(f"The newest {_MOST}; the rest is in Chat/sessions/ of your vault.")
-
-
-def _adopt(options: Namespace) -> Steps:
-    """The files are read here, as the person, so that the daemon needs no right to them."""
-    files = [file for name in options.adopt for file in _files(Path(name).expanduser())]
-    body: dict[str, object] = {"data": list(map(_transcript, files)), "dry_run": not options.yes}
-    report = ask("POST /api/import", body, timeout_s=_IMPORT_S)
-    yield report, report["errors"]
-    for session in report["conversations"]:
-        state = "adopted" if options.yes else "new"
-        state = "there already" if session["is_there"] else state
-        messages = count(session["message_count"], "message")
-        say(f"{state:14} {session['title'][:_SHOWN]} ({messages})")
-    problems = (*report["errors"], *report["warnings"])
-    say_each(f"{'left out':14} {problem}" for problem in problems)
-    if not options.yes:
-        say("Nothing was done; with --yes it is.")
-    elif report["run"]:
-        say(f"Take all of it back with: parachute undo {report['run']}")
-
-
-def _files(path: Path) -> list[Path]:
-    inside = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
-    found = [file for file in inside if file.is_file()]  # a FIFO would be waited for
-    if not found:
-        raise NotFoundError(f"{path} is neither a transcript (*.jsonl) nor a folder of transcripts")
-    return found
-
-
-def _transcript(file: Path) -> dict[str, object]:
-    with file.open(encoding="utf-8", errors="replace") as lines:
-        events = list(filter(None, map(_event, lines)))
-    named = (event["sessionId"] for event in events if event.get("sessionId"))
-    return {"sessionId": next(named, file.stem), "events": events}
-
-
-def _event(line: str) -> Json:
-    """What the daemon needs of it; None where it is none, or of another type."""
-    try:
-        event = json.loads(line)
-    except (ValueError, RecursionError):  # the last line of a session that was killed
-        return None
-    if not isinstance(event, dict) or event.get("type") not in _ADOPTED:
-        return None
-    document = {name: event[name] for name in _KEPT if name in event}
-    if isinstance(message := event.get("message"), dict):
-        content = message.get("content")
-        if isinstance(content, list):
-            content = [
-                {name: part[name] for name in ("type", "text", "id", "name") if name in part}
-                for part in content
-                if isinstance(part, dict) and part.get("type") in {"text", "tool_use", "image"}
-            ]
-        document["message"] = {"content": content}
-    return document

@@ -11,8 +11,8 @@ import http.client
 import json
 import os
 import re
+import shlex
 import shutil
-import stat
 import sys
 import threading
 import time
@@ -20,14 +20,12 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from parachuted.cli.client import ask, found_daemon, quoted
 from parachuted.cli.commands import Columns, Steps, command, verb
 from parachuted.cli.show import agrees, count, say, say_each, say_table, say_text
 from parachuted.errors import ParachuteError
-from parachuted.home_files.private import replace_private
 from parachuted.processes.presence import home_of, is_locked
 
 NAME = "parachute"
@@ -42,15 +40,6 @@ _OK, _NOT_FOUND = 200, 404
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _PLAIN = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
-# where each program keeps its settings; only Claude Code's are written
-_PLACES = {
-    "claude-code": "",
-    "claude-desktop": "claude_desktop_config.json, of Settings, Developer, Edit Config",
-    "cursor": "~/.cursor/mcp.json",
-    "vscode": ".vscode/mcp.json, or `MCP: Open User Configuration`",
-    "codex": "~/.codex/config.toml",
-    "other": "the client's settings for MCP servers",
-}
 
 
 @command("mcp", "serve the vault's tools to another agent, over stdio")
@@ -137,75 +126,22 @@ def _shown_and_agreed(options: Namespace) -> str | None:
     return str(found["digest"])
 
 
-@command(
-    "mcp install",
-    "tell an agent's program how to start `parachute mcp`",
-    f"--client ={'|'.join(_PLACES)}  which program (default: claude-code)",
-)
+@command("mcp install", "settings by which an agent's program starts `parachute mcp`")
 def mcp_install(options: Namespace) -> None:
-    """Show the settings by which a program starts `parachute mcp`, and where they belong. For
-    Claude Code, --yes writes them; other programs' files are never changed.
+    """Print the settings by which a program starts `parachute mcp`, and where they belong.
 
     --key KEY  the API key that it is to act with
-    --yes  write it, for claude-code; without, show what would be written
     """
-    client, entry = options.client or "claude-code", _server_entry(options.key)
-    home = os.environ.get("CLAUDE_CONFIG_DIR") or os.environ.get("HOME") or Path.home()
-    place, is_written = _PLACES[client] or f"{Path(home)}/.claude.json", client == "claude-code"
-    if not is_written or not options.yes:
-        key = "servers" if client == "vscode" else "mcpServers"
-        say(f"For {place}:")
-        say_text(_toml(entry) if client == "codex" else _json({key: {NAME: entry}}))
-    if is_written and not options.yes:
-        say("Nothing has been written. `parachute mcp install --yes` writes it.")
-    elif is_written and add_server(Path(place), entry):
-        say(f"Written to {place}. Claude Code shows it with /mcp when it next starts.")
-    elif is_written:
-        say(f"{place} has it already.")
-
-
-def _server_entry(key: str | None) -> dict[str, Any]:
     program = shutil.which("parachute")
     words = [program] if program is not None else [sys.executable, "-m", "parachuted"]
-    own = {"PARACHUTE_HOME": os.environ.get("PARACHUTE_HOME"), _KEY: key}
+    own = {"PARACHUTE_HOME": os.environ.get("PARACHUTE_HOME"), _KEY: options.key}
     entry = {"type": "stdio", "command": words[0], "args": [*words[1:], "mcp"]}
     env = {name: value for name, value in own.items() if value}
-    return {**entry, "env": env} if env else entry
-
-
-def _toml(entry: Mapping[str, Any]) -> str:
-    """JSON's texts and lists of texts are TOML's too."""
-    lines = [f"{name} = {json.dumps(entry[name])}" for name in ("command", "args")]
-    env = [f"{name} = {json.dumps(value)}" for name, value in entry.get("env", {}).items()]
-    head = [f"[mcp_servers.{NAME}.env]"] if env else []
-    return "\n".join([f"[mcp_servers.{NAME}]", *lines, *head, *env])
-
-
-def _json(document: object) -> str:
-    return json.dumps(document, indent=2, ensure_ascii=False)
-
-
-def add_server(file: Path, entry: Mapping[str, object]) -> bool:
-    """All else in the file stays; whether it changed. Raises ParachuteError."""
-    file = file.resolve()
-    try:
-        text = file.read_text("utf-8")
-        document = json.loads(text) if text.strip() else {}
-        mode = stat.S_IMODE(file.stat().st_mode)
-    except FileNotFoundError:
-        document, mode = {}, 0o600
-    except ValueError as error:
-        raise ParachuteError(f"{file} is not JSON; mend it, then try again") from error
-    servers = document.setdefault("mcpServers", {}) if isinstance(document, dict) else None
-    if not isinstance(servers, dict):
-        raise ParachuteError(f"{file} is not what Claude Code writes; nothing was changed")
-    if servers.get(NAME) == entry:
-        return False
-    servers[NAME] = dict(entry)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    data = _json(document).encode("utf-8", "backslashreplace") + b"\n"
-    replace_private(file, data, mode)
-    return True
+    server = {**entry, "env": env} if env else entry
+    say("For Claude Code, run:")
+    say(shlex.join(["claude", "mcp", "add-json", "--scope", "user", NAME, json.dumps(server)]))
+    say("For Claude Desktop and Cursor, in their file of MCP servers (VS Code says `servers`):")
+    say_text(json.dumps({"mcpServers": {NAME: server}}, indent=2, ensure_ascii=False))
 
 
 class _Answer(NamedTuple):

@@ -34,7 +34,6 @@ CommandLine = tuple[str, ...]
 _NOT_RUNNING = 3
 _SECONDS = 60
 _LOOK_S = 0.2
-_NOTE = re.compile(rb"written by `parachute service install`; sha256 ([0-9a-f]{64})")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _UNSAFE = re.compile(r"[\\'\"]")
 _ALSO_WRITTEN = "-%h/.claude"  # as in the template, which says why
@@ -63,14 +62,13 @@ class Supervisor(NamedTuple):
     file: Path  # what `install` writes
     template: str
     render: Callable[[bytes, ServiceTarget], bytes]
-    note: tuple[bytes, bytes]  # what a comment begins and ends with
     answers: CommandLine  # succeeds when the supervisor can be spoken to
     load: tuple[CommandLine, ...]
     unload: tuple[CommandLine, ...]
     forget: tuple[CommandLine, ...]  # once the file is gone
     enabled: CommandLine
     running: CommandLine
-    home_of: Callable[[bytes], Path | None]  # which home an installed file is for
+    home_of: Callable[[bytes], Path | None]  # the home that a file of ours is for
     left_over: Path | None  # a link that `load` makes and `unload` removes
     hints: tuple[str, ...]
 
@@ -110,9 +108,8 @@ def service_status(options: Namespace) -> int:
     if options.json:
         say_json(state)
         return code
-    edited = ", and edited since or written by somebody else" if state["edited"] else ""
     known = {True: "yes", False: "no", None: "unknown"}
-    say(f"installed: {known[state['installed']]} ({state['file']}{edited})")
+    say(f"installed: {known[state['installed']]} ({state['file']})")
     say_each(f"{f'{name}:':10} {known[state[name]]}" for name in ("enabled", "running"))
     if state["running"] is None:
         say(f"{supervisor.name} does not answer here.")
@@ -120,13 +117,8 @@ def service_status(options: Namespace) -> int:
 
 
 def this_supervisor(home: Path) -> Supervisor:
-    """That of this machine, person and home. Raises DaemonError. An earlier version installed a
-    service under the plain name for any home: that is its home's.
-    """
-    plain = find_supervisor(sys.platform, Path.home(), os.getuid())
-    own = find_supervisor(sys.platform, Path.home(), os.getuid(), home)
-    is_own = os.path.lexists(own.file) or _installed_home(plain) != home.resolve()
-    return own if is_own else plain
+    """That of this machine, person and home. Raises DaemonError."""
+    return find_supervisor(sys.platform, Path.home(), os.getuid(), home)
 
 
 def find_supervisor(
@@ -162,7 +154,6 @@ def _systemd(user_home: Path, unit: str) -> Supervisor:
         template=f"{_SYSTEMD}.service",
         home_of=_home_of_unit,
         render=render_unit,
-        note=(b"# ", b"\n"),
         answers=systemctl("show-environment"),
         load=(systemctl("daemon-reload"), systemctl("enable", unit), systemctl("restart", unit)),
         unload=(systemctl("disable", "--now", unit),),
@@ -188,7 +179,6 @@ def _launchd(user_home: Path, uid: int, label: str) -> Supervisor:
         template=f"{_LAUNCHD}.plist",
         home_of=_home_of_plist,
         render=partial(render_plist, label=label),
-        note=(b"<!-- ", b" -->\n"),
         answers=("launchctl", "print", domain),
         load=(("launchctl", "enable", service), ("launchctl", "bootstrap", domain, str(file))),
         unload=(("launchctl", "bootout", service),),
@@ -200,10 +190,6 @@ def _launchd(user_home: Path, uid: int, label: str) -> Supervisor:
     )
 
 
-def _installed_home(supervisor: Supervisor) -> Path | None:
-    return supervisor.home_of(supervisor.file.read_bytes()) if supervisor.file.is_file() else None
-
-
 def install(wanted: ServiceTarget, supervisor: Supervisor, *, settle_s: float = 2.0) -> str:
     """Write the service's file and start it, if the supervisor answers; an installed one is
     replaced. What to print; raises DaemonError.
@@ -213,10 +199,6 @@ def install(wanted: ServiceTarget, supervisor: Supervisor, *, settle_s: float = 
     is_there = os.path.lexists(supervisor.file)
     if is_there:
         _refuse_foreign(supervisor)
-        home = _installed_home(supervisor)
-        if home != wanted.home:
-            how = f"PARACHUTE_HOME={shlex.quote(str(home))} parachute service uninstall"
-            raise DaemonError(f"{supervisor.file} is the service of {home}; remove it first: {how}")
     _write(supervisor, wanted)
     wrote = f"Wrote {supervisor.file}."
     if _failure(supervisor.answers):
@@ -258,39 +240,27 @@ def find_state(supervisor: Supervisor) -> Json:
     return {
         "file": os.fspath(supervisor.file),
         "installed": is_installed,
-        "edited": is_installed and not _is_ours(supervisor),
         "enabled": not _failure(supervisor.enabled) if answers else None,
         "running": not _failure(supervisor.running) if answers else None,
     }
 
 
 def _refuse_foreign(supervisor: Supervisor) -> None:
-    if not _is_ours(supervisor):
-        what = f"{supervisor.file} was edited or written by somebody else, so it stays as it is"
+    file = supervisor.file
+    if file.is_symlink() or not file.is_file() or supervisor.home_of(file.read_bytes()) is None:
+        what = f"{file} was written by somebody else, so it stays as it is"
         raise DaemonError(f"{what}. Move it away and try again.")
-
-
-def _is_ours(supervisor: Supervisor) -> bool:
-    """Whether it ends with the digest of what stands before, as `_write` wrote it."""
-    if supervisor.file.is_symlink() or not supervisor.file.is_file():
-        return False
-    begin, end = supervisor.note
-    body, _, note = supervisor.file.read_bytes().rpartition(begin)
-    found = _NOTE.fullmatch(note.removesuffix(end))
-    return found is not None and found[1].decode() == sha256(body).hexdigest()
 
 
 def _write(supervisor: Supervisor, wanted: ServiceTarget) -> None:
     template = bundled_folder(supervisor.name) / supervisor.template
-    body, (begin, end) = supervisor.render(template.read_bytes(), wanted), supervisor.note
-    digest = sha256(body).hexdigest().encode()
-    note = b"written by `parachute service install`; sha256 " + digest
+    body = supervisor.render(template.read_bytes(), wanted)
     temporary = supervisor.file.with_suffix(".new")
     try:
         wanted.home.mkdir(parents=True, exist_ok=True, mode=0o700)
         (wanted.home / "logs").mkdir(exist_ok=True, mode=0o700)
         supervisor.file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(body + begin + note + end)
+        temporary.write_bytes(body)
         temporary.chmod(0o644)
         temporary.replace(supervisor.file)
     except OSError as error:

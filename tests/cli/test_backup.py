@@ -12,7 +12,6 @@ import sqlite3
 import stat
 import tarfile
 import threading
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -111,30 +110,6 @@ def test_a_backup_of_a_daemon_at_work_brings_all_of_it_back(
     assert "changed AGENTS.md" in command_line.does("undo", run, "--yes")
 
 
-def test_a_file_that_is_rewritten_within_a_tick_is_backed_up_as_it_is(
-    command_line: CommandLine, tmp_path: Path, monkeypatch
-):
-    note, at = command_line.vault / "a.md", time.time() + 3600
-    command_line.does("vault", "set", str(command_line.vault))
-
-    def write(text: str) -> None:
-        note.write_text(text)
-        os.utime(note, (at, at))
-
-    @contextlib.contextmanager
-    def held(_record: object) -> Iterator[None]:
-        write("# New\n")
-        yield
-
-    monkeypatch.setattr("parachuted.cli.backup._stopped", held)
-    monkeypatch.chdir(tmp_path)
-    write("# Old\n")
-    assert main(["backup", "all.tar.gz"]) == 0
-
-    command_line.does("restore", "all.tar.gz", "--replace")
-    assert note.read_text() == "# New\n"
-
-
 def test_a_restore_puts_nothing_over_what_is_there_unless_asked_to(
     command_line: CommandLine, tmp_path: Path
 ):
@@ -187,8 +162,7 @@ def test_a_backup_that_cannot_be_is_refused_in_a_sentence(
 
 def make_archive(path: Path, vault: Path, entries: list[tuple[str, bytes, str]], **more: object):
     """An archive as `parachute backup` writes it, of entries: name, tar type, text or target."""
-    names = list(dict.fromkeys(name for name, _type, _text in entries))
-    listed = {"format": 1, "made": "", "vault": str(vault), "home": "", "members": names, **more}
+    listed = {"format": 1, "made": "", "vault": str(vault), "home": "", **more}
     with tarfile.open(path, "w:gz") as tar:
         for name, kind, text in [*entries, ("backup.json", FILE, json.dumps(listed))]:
             entry = tarfile.TarInfo(name)
@@ -227,27 +201,6 @@ def test_an_archive_that_leads_out_of_its_folders_restores_nothing(
     assert not list(outside.iterdir())
     assert not (tmp_path / "new").exists()
     assert not (tmp_path / "out.md").exists()
-
-
-@pytest.mark.parametrize(
-    "entries",
-    [
-        [("vault/a", FOLDER, ""), ("vault/a/old.md", FILE, "x"), ("vault/a", LINK, "b")],
-        [("vault/a", LINK, "b"), ("vault/a", FOLDER, ""), ("vault/a/new.md", FILE, "x")],
-        [("vault/a", FILE, "x"), ("vault/a", FOLDER, "")],
-    ],
-    ids=["a folder that became a link", "a link that became a folder", "a file that became one"],
-)
-def test_what_changed_its_kind_meanwhile_is_restored_as_it_was_last(
-    command_line: CommandLine, tmp_path: Path, entries: list[tuple[str, bytes, str]]
-):
-    members = [name for name in dict.fromkeys(entry[0] for entry in entries) if "old" not in name]
-    make_archive(tmp_path / "all.tgz", tmp_path / "new", entries, members=members)
-
-    assert main(["restore", str(tmp_path / "all.tgz")]) == 0
-
-    kinds = {(path.name, path.is_symlink()) for path in (tmp_path / "new").rglob("*")}
-    assert kinds == {(name.rpartition("/")[2], entries[-1][1] == b"2") for name in members}
 
 
 def test_any_name_of_a_file_and_of_the_archive_comes_back(
@@ -289,7 +242,7 @@ def test_an_archive_that_is_no_whole_backup_changes_nothing(
     command_line.does("backup", "whole.tar.gz")
     cut, listless, foreign = (tmp_path / f"bad-{name}.tar.gz" for name in "abc")
     cut.write_bytes((tmp_path / "whole.tar.gz").read_bytes()[:-100])
-    make_archive(listless, command_line.vault, [], members=None)
+    make_archive(listless, command_line.vault, [], made=None)
     with tarfile.open(foreign, "w:gz") as tar:
         tar.addfile(tarfile.TarInfo("vault/a.md"))
 

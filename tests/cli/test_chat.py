@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -67,24 +66,6 @@ async def test_a_conversation_in_the_terminal_from_its_installation_on(
         assert [session["messageCount"] for session in json.loads(said)["sessions"]] == [4]
         code, said = await type_("chat", "--list")
         assert (code, "MESSAGES" in said) == (0, True), said
-
-        events = [
-            {"type": "user", "uuid": "a", "sessionId": "2f", "message": {"content": "Beans?"}},
-            {"type": "user", "uuid": "b", "message": {"content": [{"type": "tool_result"}]}},
-            {"type": "assistant", "uuid": "c", "message": {"content": "In the sun."}},
-        ]
-        file = home.parent / "2f.jsonl"
-        file.write_text("".join(f"{json.dumps(event)}\n" for event in events) + '{"type": "us')
-        os.mkfifo(home.parent / "x.jsonl")
-        code, said = await type_("chat", "--adopt", str(file))
-        assert (code, "new" in said, "with --yes it is" in said) == (0, True, True), said
-        code, said = await type_("chat", "--adopt", str(file.parent), "--yes")
-        assert (code, "Beans? (2 messages)" in said) == (0, True), said
-        assert len(list((vault / "Chat/sessions").glob("*.md"))) == 2
-        code, undone = await type_("undo", said.split()[-1], "--yes")
-        assert code == 0, undone
-        code, said = await type_("chat", "--adopt", str(vault / "nothing"))
-        assert (code, "neither a transcript" in said) == (1, True), said
     sessions = list((vault / "Chat/sessions").glob("**/*.md"))
     assert len(sessions) == 1
     assert "Hello to you." in sessions[0].read_text()

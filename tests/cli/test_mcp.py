@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 import subprocess
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -129,3 +130,14 @@ def test_without_a_vault_each_request_is_answered_with_what_to_do(
     )
     assert process.returncode == 1
     assert "parachute init" in json.loads(process.stdout)["error"]["message"]
+
+
+def test_the_settings_that_a_program_needs_are_printed_with_the_key(command_line: CommandLine):
+    printed = command_line.does("mcp", "install", "--key", 'a"b')
+    command = shlex.split(printed.split("\n")[1])
+    server = json.loads(command[-1])
+
+    assert command[:4] == ["claude", "mcp", "add-json", "--scope"]
+    assert server["args"][-1] == "mcp"
+    assert server["env"] == {"PARACHUTE_HOME": str(command_line.home), "PARACHUTE_KEY": 'a"b'}
+    assert json.loads(printed[printed.index("\n{") :])["mcpServers"]["parachute"] == server
