@@ -6,7 +6,6 @@ They run in a process of their own, so that the daemon is not held by them.
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 
@@ -41,21 +40,3 @@ def make_noise(vault: Path, count: int) -> None:
     names = [os.fspath(vault / f".noise {number}") for number in range(2)]
     for number in range(count):
         os.close(os.open(names[number % 2], os.O_WRONLY | os.O_CREAT, 0o644))
-
-
-def write_slowly(path: Path, count: int) -> None:
-    """A byte every 10 ms."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    for _ in range(count):
-        os.write(descriptor, b"x")
-        time.sleep(0.01)
-    os.close(descriptor)
-
-
-def append_for_ever(path: Path, milliseconds: int) -> None:
-    """A line every so often, until there is a file named `stop` beside it."""
-    with path.open("a") as file:
-        while not path.with_name("stop").exists():
-            file.write("more\n")
-            file.flush()
-            time.sleep(milliseconds / 1000)

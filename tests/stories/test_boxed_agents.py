@@ -8,23 +8,19 @@ import asyncio
 import contextlib
 import os
 import tempfile
-import time
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
-import aiohttp
 import pytest
 import pytest_asyncio
 
-from parachuted.home_files.vault_state import state_folder
 from parachuted.testing import ToolUse, say, use
 from tests.api.calls import get, post, refused
 from tests.api.routes.test_modules import install
 from tests.conftest import ON_DISK
-from tests.engine import containers
 from tests.modules.small_modules import write_module
 from tests.stories.boxed import KEY, SandboxedDaemon, boxed, native
-from tests.stories.daemon_rig import DaemonRig, save
+from tests.stories.daemon_rig import save
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 MANIFEST = """\
@@ -96,10 +92,6 @@ def bash(command: str) -> ToolUse:
     return native("Bash", command=command, description="work")
 
 
-HANG = "sed -i s/Plan/PLAN/ Work/plan.md && cat /dev/zero"
-OLD_OR_NEW = {PLAN, PLAN.replace("Plan", "PLAN")}
-
-
 async def test_an_agent_with_git_edits_a_note_that_is_explained_and_undone(
     box: SandboxedDaemon,
 ):
@@ -163,27 +155,6 @@ async def test_who_has_read_a_strangers_text_runs_no_shell_and_only_suggests(
     assert {one["path"] for one in waiting["suggestions"]} == {"Work/new.md", "Work/other.md"}
 
 
-async def test_stopping_ends_a_container_and_leaves_every_file_old_or_new(
-    box: SandboxedDaemon,
-):
-    daemon_rig, api = box.daemon_rig, box.api
-    api.add([bash(HANG)])
-    async with asyncio.TaskGroup() as group:
-        asked = group.create_task(refused(daemon_rig, "POST", RUN, json={"prompt": "Hang."}))
-        await daemon_rig.until(
-            lambda: len(api.asked) == 1 and daemon_rig.daemon.agents.active_runs.all(), 60
-        )
-        began = time.monotonic()
-        stopped = await post(daemon_rig, "/api/agents/stop")
-        took = time.monotonic() - began
-
-        assert len(stopped["stopped"]) == 1
-        assert took < 20, took
-        assert (await asked)[1] == "a person stopped all agents"
-        assert plan_of(box) in OLD_OR_NEW
-    await post(daemon_rig, "/api/resume")
-
-
 async def test_a_module_that_is_switched_off_has_its_agents_ended(
     box: SandboxedDaemon,
 ):
@@ -195,36 +166,6 @@ async def test_a_module_that_is_switched_off_has_its_agents_ended(
         await post(daemon_rig, "/api/modules/keeper/disable")
         assert "was switched off" in (await asyncio.wait_for(asked, 30))[1]
     await post(daemon_rig, "/api/modules/keeper/enable")
-
-
-async def test_a_daemon_that_ends_leaves_no_container_and_no_copy(
-    engine: Mapping[str, str], home: Path, vault: Path, module: Path
-):
-    ours = f"org.parachuted.daemon={state_folder(home, vault).name}"
-    async with asyncio.TaskGroup() as group:
-        async with keeping(engine, home, vault, module) as box:
-            daemon_rig, api = box.daemon_rig, box.api
-            api.add([bash(HANG)])
-            asked = group.create_task(cut_off(daemon_rig))
-            await daemon_rig.until(
-                lambda: len(api.asked) == 1 and daemon_rig.daemon.agents.active_runs.all(), 60
-            )
-            assert containers(engine, of=ours) != []
-            began = time.monotonic()
-        took = time.monotonic() - began
-        await asked
-
-    assert took < 30, took
-    assert containers(engine, of=ours) == []
-    assert list((home / "run/boxes").iterdir()) == []
-    assert plan_of(box) in OLD_OR_NEW
-
-
-async def cut_off(daemon_rig: DaemonRig) -> None:
-    """Ask, of a daemon that ends meanwhile, as it says or shows by hanging up."""
-    with contextlib.suppress(aiohttp.ClientError):
-        message = (await refused(daemon_rig, "POST", RUN, json={"prompt": "Hang."}))[1]
-        assert "the daemon ended" in message
 
 
 async def test_the_maintenance_agent_has_a_shell_and_changes_what_it_may(

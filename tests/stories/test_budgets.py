@@ -4,14 +4,13 @@ that cannot work.
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from parachuted.agents.job import Job
-from parachuted.errors import AgentFailedError, AgentUnavailableError
+from parachuted.errors import AgentUnavailableError
 from parachuted.testing import Block, ScriptedBackend, use
 from tests.api.calls import get
 from tests.stories.daemon_rig import Clock, DaemonRig, Live
@@ -63,33 +62,6 @@ async def test_over_budget_tasks_wait_for_room_also_after_a_restart(
         await daemon_rig.until(lambda: len(ran(daemon_rig)) == 2)
         await daemon_rig.settled()
         assert len(daemon_rig.reported("budget.exceeded")) == 1
-
-
-async def test_a_cause_has_its_own_budget_and_keeps_no_other_change_waiting(
-    live: Live, vault: Path
-):
-    graph = star(vault, 4)
-    async with live(always_edits(), budget__runs_per_cause=2) as daemon_rig:
-        touch_up(vault, "x", "- new", graph)
-        await daemon_rig.until(
-            lambda: (
-                len(daemon_rig.reported("budget.exceeded")) == 2
-                and not daemon_rig.daemon.agents.worker.busy
-            )
-        )
-        assert len(ran(daemon_rig)) == 2
-        assert {item["reason"] for item in (await health(daemon_rig))["waiting"]} == {
-            "the budget of 2 runs per cause is used up"
-        }
-
-        touch_up(vault, "x", "- newer", graph)
-        await daemon_rig.until(
-            lambda: len(ran(daemon_rig)) == 4 and not daemon_rig.daemon.agents.worker.busy
-        )
-
-        waiting = {task.watcher for task in daemon_rig.daemon.loop.queue.all()}
-        assert len(waiting) == 2
-        assert all(task.reason for task in daemon_rig.daemon.loop.queue.all())
 
 
 async def test_a_paused_daemon_begins_nothing_also_after_a_restart(live: Live, vault: Path):
@@ -145,42 +117,6 @@ async def test_an_agent_that_is_unavailable_is_tried_later_in_the_same_run(
         assert len(set(attempts)) == 1
         assert (await health(daemon_rig))["budget"]["runs_last_hour"] == 1
         assert [run["outcome"] for run in daemon_rig.daemon.watched.history.runs()] == ["unchanged"]
-
-
-ERRORS = (
-    AgentFailedError("out of turns"),
-    RuntimeError("a bug"),
-    asyncio.CancelledError(),
-    MemoryError(),
-)
-
-
-async def test_an_agent_that_fails_in_any_way_leaves_the_difference_open(live: Live, vault: Path):
-    jobs: list[Job] = []
-
-    async def script(job: Job) -> list[Block]:
-        jobs.append(job)
-        number, is_second = divmod(len(jobs) - 1, 2)
-        if not is_second:
-            raise ERRORS[number]
-        return [use("no_change", reason="fine")]
-
-    graph: dict[str, list[str]] = {"x": [], "y": [], "w": ["x", "y"]}
-    write(vault, graph)
-    async with live(ScriptedBackend(script)) as daemon_rig:
-        for number, error in enumerate(ERRORS):
-            for name, outcome, paths in (
-                ("x", "failed", ["x/AGENTS.md"]),
-                ("y", "unchanged", ["x/AGENTS.md", "y/AGENTS.md"]),
-            ):
-                done = len(ran(daemon_rig))
-                touch_up(vault, name, f"- new {number}", graph)
-                await daemon_rig.until(lambda count=done: len(ran(daemon_rig)) > count)
-                await daemon_rig.settled()
-                assert daemon_rig.reported("run.finished")[-1]["outcome"] == outcome, error
-                assert [change.path for change in jobs[-1].changes] == paths, error
-                left = [one.path for one in daemon_rig.daemon.loop.reviews.of("w/AGENTS.md")]
-                assert left == (paths if outcome == "failed" else []), error
 
 
 async def test_a_clock_that_is_set_back_by_years_stops_nothing(

@@ -23,7 +23,6 @@ import pytest
 
 from parachuted.errors import NotFoundError, StorageFailedError
 from parachuted.events.watcher import DebounceTimes
-from parachuted.home_files.vault_state import VaultUnclearError
 from parachuted.vault import Author, VaultPath
 from parachuted.vault.edits import SetFrontmatterKey
 from tests.stories.apart import apart, index_left_by
@@ -65,13 +64,6 @@ async def with_a_short_queue(live: Live) -> AsyncIterator[DaemonRig]:
         yield daemon_rig
 
 
-def as_root_without(*capabilities: str) -> list[str]:
-    """The words of a command that runs another without these rights."""
-    if shutil.which("setpriv") is None or os.geteuid() != 0:
-        return []
-    return ["setpriv", f"--bounding-set={','.join(f'-{name}' for name in capabilities)}"]
-
-
 def with_watches(count: int) -> list[str]:
     """The words of a command that runs another with so many inotify watches."""
     script = f'echo {count} > /proc/sys/user/max_inotify_watches && exec "$@"'
@@ -100,22 +92,6 @@ def fill(vault: Path, count: int) -> list[str]:
 
 
 # Storms
-
-
-async def test_new_folders_with_files_at_once_are_all_seen(live: Live, vault: Path, torture):
-    count = 2000 if torture else 400
-    for _ in range(20 if torture else 1):
-        async with live() as daemon_rig:
-            await act("make_nested_folders", vault, count)
-            await quiet(daemon_rig)
-
-            assert kinds(daemon_rig) == {
-                f"d{number}/sub/deeper/note.md": ["created"] for number in range(count)
-            }
-            assert_index_equals_disk(daemon_rig.daemon, vault)
-        for folder in vault.iterdir():
-            shutil.rmtree(folder)
-        shutil.rmtree(vault.parent / "home/state")
 
 
 async def test_a_burst_of_new_files_is_reported_once_each_and_holds_no_loop(
@@ -156,16 +132,6 @@ async def longest_hold() -> AsyncIterator[list[float]]:
     task = asyncio.get_running_loop().create_task(tick(), name="tick")
     yield longest
     task.cancel()
-
-
-async def test_many_files_replaced_at_once_are_reported_once_each(live: Live, vault: Path, torture):
-    paths = fill(vault, 10_000 if torture else 800)
-    async with live() as daemon_rig:
-        await act("replace_all", vault, 1)
-        await quiet(daemon_rig, 60)
-
-        assert kinds(daemon_rig) == {path: ["modified"] for path in paths}
-        assert_index_equals_disk(daemon_rig.daemon, vault)
 
 
 async def test_a_checkout_of_another_branch_is_reported_once_a_file(
@@ -243,51 +209,6 @@ async def test_nothing_is_missed_while_the_process_is_stopped(vault: Path, home:
 # Files that are being written
 
 
-@pytest.mark.parametrize("path", ["new.md", "note.md"])
-async def test_a_file_that_is_written_slowly_is_never_seen_half(path: str, live: Live, vault: Path):
-    save(vault / "note.md", "# old\n")
-    async with live() as daemon_rig:
-        await act("write_slowly", vault / path, 60)
-        await quiet(daemon_rig)
-
-        assert kinds(daemon_rig) == {path: ["created" if path == "new.md" else "modified"]}
-        assert_index_equals_disk(daemon_rig.daemon, vault)
-
-
-async def test_a_file_that_stays_open_is_seen_once_it_is_left_alone(live: Live, vault: Path):
-    save(vault / "log.md", "# log\n")
-    async with live() as daemon_rig:
-        daemon_rig.daemon.watched.detector._debouncer._pace = DebounceTimes(open=0.3)
-        with (vault / "log.md").open("a") as file:
-            for line in range(5):
-                file.write(f"line {line}\n")
-                file.flush()
-            await daemon_rig.until(lambda: kinds(daemon_rig))
-            assert (
-                daemon_rig.daemon.watched.index.get("log.md").size
-                == (vault / "log.md").stat().st_size
-            )
-            file.write("the last line\n")
-        await quiet(daemon_rig)
-
-        assert kinds(daemon_rig) == {"log.md": ["modified", "modified"]}
-        assert_index_equals_disk(daemon_rig.daemon, vault)
-
-
-async def test_a_file_that_is_always_being_written_is_seen_after_a_while(live: Live, vault: Path):
-    save(vault / "log.md", "# log\n")
-    async with live() as daemon_rig:
-        daemon_rig.daemon.watched.detector._debouncer._pace = DebounceTimes(patience=0.5)
-        writer = asyncio.get_running_loop().create_task(
-            act("append_for_ever", vault / "log.md", 10), name="writer"
-        )
-        try:
-            await daemon_rig.until(lambda: len(kinds(daemon_rig).get("log.md", [])) == 2)
-        finally:
-            (vault / "stop").touch()
-            await writer
-
-
 # The vault itself
 
 
@@ -304,52 +225,6 @@ async def test_a_vault_that_is_renamed_away_is_waited_for(live: Live, vault: Pat
         await quiet(daemon_rig)
 
         assert kinds(daemon_rig) == {"0/note 0.md": ["modified"]}
-        assert_index_equals_disk(daemon_rig.daemon, vault)
-
-
-@pytest.mark.parametrize("count", [3, 30])
-async def test_an_empty_folder_in_the_vaults_place_deletes_nothing(
-    count: int, live: Live, vault: Path
-):
-    fill(vault, count)
-    async with live() as daemon_rig:
-        hasten(daemon_rig)
-        vault.rename(vault.with_name("away"))
-        vault.mkdir()
-        await daemon_rig.until(lambda: "missing" in daemon_rig.daemon.watched.problems.open)
-        told = daemon_rig.reported
-        await daemon_rig.until(
-            lambda: [one["subject"] for one in told("vault.problem")].count("missing") == 1
-        )
-        vault.rmdir()
-        vault.with_name("away").rename(vault)
-        await daemon_rig.until(lambda: not daemon_rig.daemon.watched.problems.open)
-        save(vault / "0/note 0.md", "changed")
-        await quiet(daemon_rig)
-
-        assert kinds(daemon_rig) == {"0/note 0.md": ["modified"]}
-        assert_index_equals_disk(daemon_rig.daemon, vault)
-
-
-async def test_an_empty_folder_in_the_vaults_place_at_the_start_deletes_nothing(
-    live: Live, vault: Path
-):
-    fill(vault, 3)
-    async with live():
-        pass
-    vault.rename(vault.with_name("away"))
-    vault.mkdir()
-    with pytest.raises(VaultUnclearError, match="If its disk is not mounted, mount it"):
-        async with live():
-            pass
-    assert list(vault.iterdir()) == []
-
-    vault.rmdir()
-    vault.with_name("away").rename(vault)
-    async with live() as daemon_rig:
-        await quiet(daemon_rig)
-
-        assert kinds(daemon_rig) == {}
         assert_index_equals_disk(daemon_rig.daemon, vault)
 
 
@@ -445,16 +320,6 @@ async def test_most_files_deleted_at_once_are_believed_once_a_person_says_so(
         assert_index_equals_disk(daemon_rig.daemon, vault)
 
 
-async def test_a_mass_deletion_in_pieces_is_not_believed_either(live: Live, vault: Path, torture):
-    fill(vault, 10_000 if torture else 1500)
-    async with live() as daemon_rig:
-        await asyncio.to_thread(subprocess.run, ["rm", "-rf", *vault.iterdir()], check=True)
-        await daemon_rig.until(lambda: "missing" in daemon_rig.daemon.watched.problems.open)
-        await quiet(daemon_rig)
-
-        assert kinds(daemon_rig) == {}
-
-
 # Limits and rights
 
 
@@ -473,91 +338,7 @@ async def test_where_watches_run_out_the_vault_is_walked_again_and_again(vault: 
     assert listing(index_left_by(vault, home)) == listing(fresh_index(vault))
 
 
-async def test_nothing_in_a_folder_that_cannot_be_read_is_taken_as_gone(vault: Path, home: Path):
-    paths = fill(vault, 30)
-    async with apart(
-        vault, home, *as_root_without("dac_override", "dac_read_search")
-    ) as daemon_rig:
-        (vault / "1").chmod(0o000)
-        save(vault / "0/note 0.md", "changed")
-        await daemon_rig.until(lambda: kinds(daemon_rig))
-    (vault / "0/note 0.md").write_text("changed again")
-    async with apart(
-        vault, home, *as_root_without("dac_override", "dac_read_search")
-    ) as daemon_rig:
-        assert "file:1" in (await daemon_rig.health())["problems"]
-    (vault / "1").chmod(0o755)
-
-    assert kinds(daemon_rig) == {}
-    assert set(index_left_by(vault, home).paths()) == set(paths)
-
-
 # What is ignored
-
-
-async def test_files_come_and_go_with_the_rules_of_what_is_ignored(live: Live, vault: Path):
-    for path in ("note.md", "Private/one.md", "Private/deep/two.md", "draft.md"):
-        save(vault / path, f"# {path}\n")
-    hidden = ("Private/one.md", "Private/deep/two.md", "draft.md")
-    async with live() as daemon_rig:
-        save(vault / ".parachuteignore", "Private/\ndraft.*\n")
-        await daemon_rig.until(lambda: len(kinds(daemon_rig)) == 4)
-        save(vault / "Private/one.md", "changed where nobody looks")
-        save(vault / "note.md", "changed")
-        await quiet(daemon_rig)
-        assert kinds(daemon_rig) == {".parachuteignore": ["created"], "note.md": ["modified"]} | {
-            path: ["deleted"] for path in hidden
-        }
-        assert_index_equals_disk(daemon_rig.daemon, vault)
-        (vault / ".parachuteignore").unlink()
-        await daemon_rig.until(lambda: len(kinds(daemon_rig)[".parachuteignore"]) == 2)
-        await quiet(daemon_rig)
-
-        assert all(kinds(daemon_rig)[path] == ["deleted", "created"] for path in hidden)
-        assert_index_equals_disk(daemon_rig.daemon, vault)
-
-
-async def test_what_is_ignored_stays_so_while_its_rules_cannot_be_read(live: Live, vault: Path):
-    rules = vault / ".parachuteignore"
-    save(vault / "secret.md", "# secret\n")
-    save(rules, "secret.md\n")
-    async with live() as daemon_rig:
-        await daemon_rig.settled()
-    rules.unlink()
-    rules.mkdir()
-    for _life in range(2):
-        async with live() as daemon_rig:
-            hasten(daemon_rig)
-            await daemon_rig.settled()
-            assert daemon_rig.daemon.watched.index.get("secret.md") is None
-            assert ".parachuteignore" in daemon_rig.daemon.watched.problems.open
-    rules.rmdir()
-    async with live() as daemon_rig:
-        hasten(daemon_rig)
-        await daemon_rig.settled()
-        assert daemon_rig.daemon.watched.index.get("secret.md") is not None
-
-
-async def test_ignoring_most_of_the_vault_is_not_a_mass_deletion(live: Live, vault: Path):
-    fill(vault, 60)
-    save(vault / "note.md", "# note\n")
-    async with live() as daemon_rig:
-        save(vault / ".parachuteignore", "/[0-9]/\n")
-        await daemon_rig.until(lambda: len(daemon_rig.daemon.watched.index) == 2)
-        await quiet(daemon_rig)
-
-        assert daemon_rig.daemon.watched.problems.open == {}
-        assert_index_equals_disk(daemon_rig.daemon, vault)
-
-
-async def test_rules_that_cannot_be_read_are_a_problem(live: Live, vault: Path):
-    save(vault / ".parachuteignore", "a\\\n!\n")
-    async with live() as daemon_rig:
-        assert ".parachuteignore" in daemon_rig.daemon.watched.problems.open
-        save(vault / ".parachuteignore", "[[:upper:]].md\n[z-a]\n*\n!*/\n!*.md\n")
-        await daemon_rig.until(lambda: not daemon_rig.daemon.watched.problems.open)
-        save(vault / "note.md", "seen\n")
-        await daemon_rig.until(lambda: kinds(daemon_rig).get("note.md") == ["created"])
 
 
 # The state

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from parachuted.agents.job import Job
 from parachuted.testing import Block, ScriptedBackend, use
-from tests.stories.daemon_rig import DaemonRig, Live, note, save, seeded
+from tests.stories.daemon_rig import DaemonRig, Live, save, seeded
 from tests.stories.graphs import (
     Graph,
     always_edits,
@@ -90,56 +90,6 @@ async def test_an_agent_that_always_edits_runs_as_often_as_planned_and_no_more(
                 job, shown = backend.jobs[-1], [f"{name}/{one}/AGENTS.md" for one in graph.shown]
                 assert job.watcher == f"{name}/{graph.last}/AGENTS.md"
                 assert [change.path for change in job.changes] == shown
-
-
-async def test_what_was_halted_stays_open_and_is_part_of_the_next_task(live: Live, vault: Path):
-    backend = always_edits()
-    graph = {"a": ["b", "x"], "b": ["a"], "x": []}
-    write(vault, graph)
-    async with live(backend) as daemon_rig:
-        touch_up(vault, "x", "- one", graph)
-        await woken_by(daemon_rig, 2)
-        open_now = daemon_rig.daemon.loop.reviews.of("a/AGENTS.md")
-        assert [(review.watcher, review.path) for review in open_now] == [
-            ("a/AGENTS.md", "b/AGENTS.md")
-        ]
-
-        # who is behind is not woken by white space
-        text = (vault / "b/AGENTS.md").read_text("utf-8")
-        save(vault / "b/AGENTS.md", text.replace("\n\n", "\n\n\n"))
-        changes = daemon_rig.reported
-        await daemon_rig.until(
-            lambda: ("b/AGENTS.md", "person") in [(c["path"], c["by"]) for c in changes("file.")]
-        )
-        await daemon_rig.settled()
-        assert len(daemon_rig.reported("run.finished")) == 2
-
-        touch_up(vault, "x", "- two", graph)
-        await woken_by(daemon_rig, 4)
-
-        assert [job.watcher for job in backend.jobs] == ["a/AGENTS.md", "b/AGENTS.md"] * 2
-        assert [change.path for change in backend.jobs[2].changes] == ["b/AGENTS.md", "x/AGENTS.md"]
-        assert "edit 1" in backend.jobs[2].changes[0].diff
-
-
-async def test_edits_of_several_people_come_together_in_one_run(live: Live, vault: Path):
-    backend = always_edits()
-    save(vault / "AGENTS.md", note("Everything", watch=["*"]))
-    graph: dict[str, list[str]] = {"a": [], "b": [], "c": []}
-    write(vault, graph)
-    async with live(backend, bubble__quiet_s=0.5) as daemon_rig:
-        for number, name in enumerate("abc"):
-            touch_up(vault, name, "- new", graph)
-            await daemon_rig.until(
-                lambda count=number + 1: len(daemon_rig.reported("file.modified")) == count
-            )
-        await woken_by(daemon_rig, 1)
-
-        assert [[change.path for change in job.changes] for job in backend.jobs] == [
-            ["a/AGENTS.md", "b/AGENTS.md", "c/AGENTS.md"]
-        ]
-        (document,) = daemon_rig.daemon.watched.history.runs()
-        assert len(document["causes"]) == 3
 
 
 async def test_a_note_that_is_being_written_is_not_looked_at(live: Live, vault: Path):

@@ -98,22 +98,6 @@ async def test_a_program_that_read_what_was_imported_only_suggests_until_trusted
                 assert await writes(peer, next(number)), what
 
 
-async def test_what_the_person_alone_wrote_is_theirs_where_they_claim_it(live: Live, vault: Path):
-    async with live() as daemon_rig:
-        found = await imported(daemon_rig, vault, trust=True)
-        async with client(daemon_rig) as peer:
-            for number, what in enumerate(("mine", "entry")):
-                assert "origin:" not in (vault / found[what]).read_text()
-                await call(peer, "read_note", path=found[what])
-                assert await writes(peer, number), what
-            await call(peer, "read_note", path=found["talk"])
-            assert not await writes(peer, 9)
-        plan = await post(
-            daemon_rig, "/api/import", {"data": [*CLAUDE, MINE], "dry_run": True, "trust": True}
-        )
-        assert [one["origin"] for one in plan["conversations"]] == ["imported", "you"]
-
-
 async def test_a_run_that_read_an_imported_conversation_only_suggests(
     live: Live, vault: Path, tmp_path: Path
 ):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 from parachuted.agents.job import Job
 from parachuted.testing import Block, ScriptedBackend, say, use
-from tests.api.calls import call, get, key_of, post
+from tests.api.calls import call, get, key_of
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
 SHOP = "Shop/AGENTS.md"
@@ -67,73 +65,3 @@ async def test_an_undo_takes_the_right_to_write_the_whole_vault(live: Live, vaul
         )
 
     assert (status, list(undone["kept"])) == (200, [SHOP])
-
-
-async def test_a_note_that_came_from_elsewhere_shows_its_past_since_then(live: Live, vault):
-    """Its texts at the place that the key does not see are not listed, counted, compared with,
-    served or brought back.
-    """
-    save(vault / "Private/x.md", f"# X\n\n{CANARY}\n")
-    async with live() as daemon_rig:
-        await daemon_rig.settled()
-        first = (await get(daemon_rig, "/api/notes/Private/x.md"))["hash"]
-        await call(
-            daemon_rig,
-            "PUT",
-            "/api/notes/Private/x.md",
-            data=b"# X\n\nopen\n",
-            headers={"Content-Type": "text/markdown"},
-        )
-        await post(daemon_rig, "/api/notes/Private/x.md/move", {"to": "Shop/x.md"})
-        await call(
-            daemon_rig,
-            "PUT",
-            "/api/notes/Shop/x.md",
-            data=b"# X\n\nopen\n\nmore\n",
-            headers={"Content-Type": "text/markdown"},
-        )
-        key = key_of(daemon_rig, "curator:read,write", "vault:read,write", paths=["Shop/**"])
-        _, history = await call(daemon_rig, "GET", "/api/history?path=Shop/x.md", headers=key)
-        gone, _ = await call(
-            daemon_rig, "GET", f"/api/notes/Shop/x.md?version={first}", headers=key
-        )
-        refused, answer = await call(
-            daemon_rig,
-            "POST",
-            "/api/history/restore",
-            json={"path": "Shop/x.md", "version": first[:12]},
-            headers=key,
-        )
-        arrived = history["versions"][-1]
-        back, _ = await call(
-            daemon_rig,
-            "POST",
-            "/api/history/restore",
-            json={"path": "Shop/x.md", "version": arrived["version"]},
-            headers=key,
-        )
-        assert (vault / "Shop/x.md").read_text() == "# X\n\nopen\n"
-
-    assert (history["count"], len(history["versions"])) == (2, 2)
-    assert (arrived["kind"], arrived["path"], arrived["source"]) == ("moved", "Shop/x.md", None)
-    assert (arrived["added"], arrived["removed"]) == (None, None)
-    assert first not in json.dumps([history, answer])
-    assert (gone, refused, back) == (404, 404, 200)
-
-
-async def test_links_that_a_move_leaves_are_counted_in_notes_that_are_seen(live: Live, vault):
-    save(vault / "Shop/a.md", "# A\n")
-    for path in ("Shop/b.md", "Private/c.md", "Private/d.md"):
-        save(vault / path, "See [a](/Shop/a.md) and [[Shop/a]].\n")
-    async with live() as daemon_rig:
-        key = key_of(daemon_rig, "vault:read,write", paths=["Shop/**"])
-        status, moved = await call(
-            daemon_rig, "POST", "/api/notes/Shop/a.md/move", json={"to": "Shop/z.md"}, headers=key
-        )
-        await daemon_rig.settled()
-
-    assert (status, [one["path"] for one in moved["rewritten"]], moved["left"]) == (
-        200,
-        ["Shop/b.md"],
-        0,
-    )

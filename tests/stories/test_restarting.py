@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
 import subprocess
 
 import pytest
@@ -69,24 +68,6 @@ def test_a_cascade_cut_short_at_any_step_ends_as_if_nothing_had_been(place: Rest
 
         assert place.files() == expected, f"seed {seed}, died at {deaths} of {steps}"
         assert place.runs() == runs, f"seed {seed}, died at {deaths} of {steps}"
-
-
-def test_the_same_vault_and_the_same_clock_give_the_same_bytes(place: RestartRig):
-    """The offline agent, over several levels, twice, each time with nothing but the vault and the
-    moment.
-    """
-    texts = []
-    for _ in range(2):
-        put_back(place)
-        shutil.rmtree(place.home / "state")
-        save(place.vault / "p/AGENTS.md", note("P"))
-        place.live()
-        save(place.vault / "p/AGENTS.md", note("P", focus="- sow"))
-        place.live()
-        texts.append(place.files())
-
-    assert texts[0] == texts[1]
-    assert b"sow" in texts[0]["AGENTS.md"]
 
 
 @pytest.mark.timeout(900)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.calls import post, refused
-from tests.stories.daemon_rig import DaemonRig, Live, note, save
+from tests.api.calls import post
+from tests.stories.daemon_rig import DaemonRig, Live, save
 from tests.stories.graphs import always_edits, touch_up, write
 
 GRAPH = {"a": [], "b": ["a"], "c": ["b"], "d": ["c"]}
@@ -81,88 +81,3 @@ async def test_what_people_wrote_since_stays_and_what_was_in_the_way_is_reported
         )
         assert "- edit 4, by hand" in texts(vault)["d"]
         assert answer["kept"]["d/AGENTS.md"] == ["- edit 4, by hand\n"]
-
-
-async def test_a_note_that_was_deleted_since_stays_away_and_the_rest_is_undone(
-    live: Live, vault: Path
-):
-    write(vault, GRAPH)
-    before = texts(vault)
-    async with live() as daemon_rig:
-        runs = await cascade(daemon_rig, vault)
-        (vault / "c/AGENTS.md").unlink()
-        await daemon_rig.until(lambda: daemon_rig.reported("file.deleted"))
-        await daemon_rig.settled()
-        await undo(daemon_rig, runs["b"])
-        await daemon_rig.settled()
-
-        assert not (vault / "c/AGENTS.md").exists()
-        assert texts(vault)["b"] == before["b"]
-
-
-async def test_what_was_undone_is_said_and_not_undone_again(live: Live, vault: Path):
-    write(vault, GRAPH)
-    async with live() as daemon_rig:
-        runs = await cascade(daemon_rig, vault)
-        await undo(daemon_rig, runs["c"])
-        after = texts(vault)
-        status, message = await refused(daemon_rig, "POST", f"/api/runs/{runs['c']}/undo", json={})
-
-        assert (status, "undone already" in message) == (422, True)
-        assert texts(vault) == after
-        assert [
-            bool(run["undone"])
-            for run in daemon_rig.daemon.watched.history.runs()
-            if run["agent"] != "undo"
-        ] == [True, True, False]
-
-
-async def test_an_undo_leaves_alone_what_followed_from_another_note(live: Live, vault: Path):
-    save(vault / "AGENTS.md", note("All", watch=["a", "b"]))
-    write(vault, {"a": [], "b": []})
-    async with live() as daemon_rig:
-        for number, name in enumerate("ab", 1):
-            touch_up(vault, name, "- new", {"a": [], "b": []})
-            await daemon_rig.until(
-                lambda count=number: len(daemon_rig.reported("run.finished")) == count
-            )
-            await daemon_rig.settled()
-        first, second = (str(run["run"]) for run in daemon_rig.reported("run.finished"))
-        await undo(daemon_rig, second)
-
-        assert "[a](a/AGENTS.md): Current Focus: new" in texts(vault)["vault"]
-        assert "[b](b/AGENTS.md): Current Focus: new" not in texts(vault)["vault"]
-        assert daemon_rig.daemon.watched.history.run(first)["undone"] is None
-
-
-async def test_an_undo_finds_a_note_that_moved_and_no_other_of_its_old_name(
-    live: Live, vault: Path
-):
-    for name in ("moved", "gone", "other"):
-        save(vault / f"W/{name}.md", note(name, watch=["a"]))
-    write(vault, {"a": []})
-    async with live() as daemon_rig:
-        touch_up(vault, "a", "- sow", {"a": []})
-        await daemon_rig.until(lambda: len(daemon_rig.reported("run.finished")) == 3)
-        await daemon_rig.settled()
-        runs = {str(run["watcher"]): str(run["run"]) for run in daemon_rig.reported("run.finished")}
-        others = (vault / "W/other.md").read_text()
-        (vault / "W/moved.md").rename(vault / "W/now.md")
-        (vault / "W/gone.md").unlink()
-        await daemon_rig.until(
-            lambda: daemon_rig.reported("file.moved") and daemon_rig.reported("file.deleted")
-        )
-        save(vault / "W/moved.md", "# New\n")
-        (vault / "W/other.md").rename(vault / "W/gone.md")
-        await daemon_rig.until(lambda: len(daemon_rig.reported("file.moved")) == 2)
-        await daemon_rig.settled()
-        moved = await undo(daemon_rig, runs["W/moved.md"])
-        gone = await undo(daemon_rig, runs["W/gone.md"])
-
-    assert (moved["paths"], moved["kept"]) == (["W/now.md"], {})
-    assert ((vault / "W/now.md").read_text(), (vault / "W/moved.md").read_text()) == (
-        note("moved", watch=["a"]),
-        "# New\n",
-    )
-    assert (gone["paths"], list(gone["kept"])) == ([], ["W/gone.md"])
-    assert (vault / "W/gone.md").read_text() == others

@@ -100,21 +100,3 @@ async def test_what_a_query_lists_is_followed_over_a_restart_and_a_move(live: Li
         (store / "Books/Dune.md").rename(store / "Films/Dune.md")
         await daemon_rig.until(lambda: "moved from Books/Dune.md" in history(store))
         assert watches.watched_by("W.md") == ["Films/Dune.md"]
-
-
-async def test_a_query_can_be_narrowed_and_one_in_vain_is_reported(live: Live, store: Path):
-    save(store / "W.md", note("W", watch=["tag:book @status"]))
-    save(store / "N.md", note("N", watch=["tag:nothing", "status:open nonsense"]))
-    async with live() as daemon_rig:
-        await known(daemon_rig)
-        watches = daemon_rig.daemon.loop.watches
-        assert watches.unmatched("N.md") == ['"tag:nothing" matches no note now']
-        assert "is not a condition like" in watches.of("N.md").problems[0]
-
-        save(store / "Books/Dune.md", DUNE + "\nMore.\n")
-        await daemon_rig.until(lambda: daemon_rig.reported("file.modified"))
-        await daemon_rig.settled()
-        assert daemon_rig.reported("task.queued") == []
-
-        save(store / "Books/Dune.md", DUNE.replace("reading", "done"))
-        await daemon_rig.until(lambda: "status: done (was reading)" in history(store))
