@@ -15,7 +15,6 @@ from collections.abc import (
     AsyncIterator,
     Callable,
     Collection,
-    Iterable,
     Iterator,
     Mapping,
     Sequence,
@@ -366,16 +365,6 @@ class Days:
                 await self._change(dated.path, lambda text: journal.remove(text, dated.entry.key))
             else:
                 await self._vault.delete(dated.path)
-
-    async def remove_empty(self, paths: Iterable[str]) -> list[str]:
-        removed = []
-        for path in paths:
-            async with self._writing:
-                with suppress(NotFoundError):
-                    if journal.is_empty(await self._vault.read(path)):
-                        await self._vault.delete(path)
-                        removed.append(path)
-        return removed
 
     async def _change(self, path: str, edit: Callable[[str], str], put: Put | None = None) -> None:
         async def write() -> None:

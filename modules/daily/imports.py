@@ -1,49 +1,174 @@
-"""Imports into the vault, which are undone as a whole, and exports."""
+"""Imports of other journals, as entries with ids of their own, and the export.
+
+Day One's JSON, and notes called by their date (Obsidian's daily notes, plain markdown). The id of
+an entry follows from what it is imported from, so that a second import finds it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import datetime as dt
-import html
-import io
+import json
 import re
-import secrets
-import zipfile
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from functools import partial
 from itertools import groupby
-from typing import Final, Literal, cast
+from zoneinfo import ZoneInfo
 
 from parachuted.errors import EditRefusedError, NotFoundError
-from parachuted.modules import BytesResponse, Finding, Module, command, reading, route
+from parachuted.modules import BytesResponse, Finding, Module, command, read_each, reading, route
 
-from .days import Days, digest_of
-from .entry import Entry
-from .importing import Imported, is_known, read_source
-from .layouts import Dated, Layout, journal_path
+from .days import Days
+from .entry import Entry, JournalError, front_end, front_values, key_of_text, split
+from .layouts import Dated, Layout
 
-_STATE = "import/"
 _PLACE = "Daily/"
-_AS_IT_IS = ""  # the import was cut short
+_DATE = re.compile(r"(?P<day>\d{4}-?\d\d-?\d\d)(?!\d)[ _.-]*(?P<rest>[^/]*)\.(?:md|markdown|txt)")
+_ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+\-.!>~|])")
+_MOMENT = re.compile(r"!\[[^\]]*\]\(dayone-moment:[^)]*\)")
+_HEADING = re.compile(r"\s*# +(?P<title>[^\n]+)\n*")
+_OFFSET = re.compile(r"(?:GMT|UTC)?(?P<sign>[+-])(?P<hours>[01]?\d|2[0-3]):?(?P<minutes>[0-5]\d)?")
+_MEDIA = ("photos", "audios", "videos", "pdfAttachments")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """`media` is how many pictures and recordings stay where they are."""
+
+    key: str
+    source: str
+    at: datetime
+    title: str
+    body: str
+    media: int = 0
+    warning: str = ""
+
+
+def read_source(path: str, data: bytes, left_out: list[Finding]) -> list[Imported]:
+    """`left_out` gets what is not an entry. ValueError: it is of no known kind."""
+    text = data.decode("utf-8-sig")
+    if path.endswith(".json"):
+        return _day_one(path, text, left_out)
+    if found := _DATE.fullmatch(path.rpartition("/")[2]):
+        return [_dated_note(path, text, found["day"], found["rest"])]
+    raise JournalError("it is neither Day One's JSON nor a note called by its date")
+
+
+def is_known(path: str) -> bool:
+    return path.endswith(".json") or _DATE.fullmatch(path.rpartition("/")[2]) is not None
+
+
+def _day_one(path: str, text: str, left_out: list[Finding]) -> list[Imported]:
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise JournalError("it is not valid JSON") from error
+    found = document.get("entries") if isinstance(document, dict) else None
+    if not isinstance(found, list):
+        raise JournalError("it has no list of entries, as an export of Day One has")
+    places = ((f"{path}, entry {number}", one) for number, one in enumerate(found, 1))
+    entries, more = read_each(
+        ((place, (place, one)) for place, one in places), lambda read: _day_one_entry(path, *read)
+    )
+    left_out += more
+    return entries
+
+
+def _day_one_entry(path: str, place: str, entry: object) -> Imported:
+    # half characters, which no file and no answer can hold, become question marks
+    entry = json.loads(json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace"))
+    if not isinstance(entry, dict):
+        raise JournalError("it is no entry")
+    at, text = _moment(entry), entry.get("text")
+    media = sum(len(files) for kind in _MEDIA if isinstance(files := entry.get(kind), list))
+    said = text if isinstance(text, str) else ""
+    words = _ESCAPED.sub(r"\1", _MOMENT.sub("", said)).strip()
+    if not words:
+        raise JournalError("it has no text")
+    title, body = _titled(words)
+    uuid, zone = entry.get("uuid"), entry.get("timeZone")
+    is_zone = not zone or _zone(zone) is not None
+    source = uuid if isinstance(uuid, str) and uuid else f"{at.isoformat()}:{words}"
+    return Imported(
+        key=key_of_text(f"dayone:{source}"),
+        source=path,
+        at=at,
+        title=title,
+        body=body,
+        media=media,
+        warning=""
+        if is_zone
+        else f"{place}: its time zone {str(zone)[:40]!r} is not known; this machine's is taken",
+    )
+
+
+def _dated_note(path: str, text: str, day: str, rest: str) -> Imported:
+    try:
+        found = date.fromisoformat(day)
+    except ValueError as error:
+        raise JournalError("its name is not a date") from error
+    lines = split(text)
+    body = "".join(lines[front_end(lines) :]).strip()
+    if not body:
+        raise JournalError("it is empty")
+    values = front_values(lines)
+    named = values.get("title")
+    title, body = _titled(body)
+    title = title or (named if isinstance(named, str) else "") or rest.strip()
+    at = datetime.combine(found, time()).astimezone()
+    return Imported(
+        key=key_of_text(f"note:{day}:{rest}:{body}"), source=path, at=at, title=title, body=body
+    )
+
+
+def _titled(text: str) -> tuple[str, str]:
+    found = _HEADING.match(text)
+    if found is None or not text[found.end() :].strip():
+        return "", text
+    return found["title"].strip(), text[found.end() :].strip()
+
+
+def _moment(entry: Mapping[str, object]) -> datetime:
+    """In its own time zone."""
+    said = entry.get("creationDate")
+    try:
+        at = datetime.fromisoformat(said if isinstance(said, str) else "")
+        at.astimezone()
+        return at.astimezone(_zone(entry.get("timeZone")))
+    except (ValueError, OverflowError, OSError) as error:
+        raise JournalError(
+            f"{str(said)[:40]!r} is no date" if said else "it has no date"
+        ) from error
+
+
+def _zone(name: object) -> tzinfo | None:
+    if not isinstance(name, str) or not name:
+        return None
+    if offset := _OFFSET.fullmatch(name):
+        hours = timedelta(hours=int(offset["hours"]), minutes=int(offset["minutes"] or 0))
+        return timezone(-hours if offset["sign"] == "-" else hours)
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedEntry:
-    """`origin` is whose text it counts as: `imported`, or `you`."""
+    """An entry that an import would add, or added, or found."""
 
     id: str
     day: str
     title: str
     source: str
     is_there: bool
-    origin: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportReport:
-    """What an import would do, or did; `unknown` are files by kind, `media` stay where they are."""
+    """What an import would do, or did; `media` stay where they are."""
 
     entries: list[PlannedEntry]
     added: int
@@ -51,18 +176,8 @@ class ImportReport:
     media: int
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    unknown: dict[str, int] = field(default_factory=dict)
-    import_id: str | None = None
     run: str | None = None
     summary: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UndoneImport:
-    """How many entries were removed; `kept` are those that were changed since."""
-
-    removed: int
-    kept: list[str]
 
 
 class Imports:
@@ -75,95 +190,50 @@ class Imports:
     async def run(self, source: str, *, is_dry: bool, is_own: bool) -> ImportReport:
         """`is_own`: as the person's own words. What cannot be imported is in the report."""
         async with self._turn:
-            paths = await self._paths(source)
-            unknown = Counter(_kind(path) for path in paths if not is_known(path))
-            left_out = list[Finding]()
-            found = await self._found(source, filter(is_known, paths), left_out)
+            paths, left_out = await self._paths(source), list[Finding]()
+            known = list(filter(is_known, paths))
+            found = await self._found(source, known, left_out)
             there = self._days.present({one.key for one in found})
             plan: list[tuple[Imported, bool]] = []
             for one in found:
                 plan.append((one, one.key in there))
                 there.add(one.key)  # what the files hold twice is imported once
             new = [one for one, is_there in plan if not is_there]
-            added, import_id, run = {one.key for one in new}, None, None
+            added, run = {one.key for one in new}, None
             if not is_dry and new:
-                import_id = secrets.token_hex(6)
-                written: list[Dated] = []
-                try:
-                    await self._write(import_id, new, written, left_out, is_own=is_own)
-                finally:
-                    for path in sorted({dated.path for dated in written}):
-                        await self._look(path)
-                added = {dated.entry.key for dated in written}
+                added = await self._write(new, left_out, is_own=is_own)
                 run = self._module.current_call.own_run
-            again = len(plan) - len(new)
             return ImportReport(
                 entries=[
-                    _planned(one, is_there=is_there, is_own=is_own)
+                    _planned(one, is_there=is_there)
                     for one, is_there in plan
                     if is_there or one.key in added
                 ],
                 added=len(added),
-                already_there=again,
-                media=sum(one.left_out for one in found),
+                already_there=len(plan) - len(new),
+                media=sum(one.media for one in found),
                 problems=list(map(_said, left_out)),
                 warnings=[one.warning for one in found if one.warning],
-                unknown=dict(sorted(unknown.items())),
-                import_id=import_id if added else None,
                 run=run,
                 summary=_summary(len(added), run, is_dry=is_dry)
-                + _not_added(again, len(left_out))
-                + _left_out(unknown),
+                + _not_added(len(plan) - len(new), len(left_out), len(paths) - len(known)),
             )
 
     async def _write(
-        self,
-        import_id: str,
-        new: Sequence[Imported],
-        written: list[Dated],
-        left_out: list[Finding],
-        *,
-        is_own: bool,
-    ) -> None:
-        vault, state = self._module.vault, self._module.state
-        days = dict.fromkeys(journal_path(one.at.date().isoformat()) for one in new)
-        files = [path for path in days if not await vault.exists(path)]
-        # before they are written: what is cut short can be undone too
-        marks = {_id_of(one): _AS_IT_IS for one in new}
-        await state.put(_STATE + import_id, {"marks": marks, "files": files})
+        self, new: Sequence[Imported], left_out: list[Finding], *, is_own: bool
+    ) -> set[str]:
+        put = partial(self._module.vault.import_note, is_own=is_own)
+        written: list[Dated] = []
         try:
             for one in new:
                 with reading(f"{one.source}, {one.at:%Y-%m-%d %H:%M}", left_out):
-                    written.append(await self._add(one, is_own=is_own))
-                    continue
-                del marks[_id_of(one)]
+                    entry = Entry(key=one.key, title=one.title, body=one.body)
+                    made = await self._days.create(entry, one.at, layout=self._layout, put=put)
+                    written.append(await self._days.again(made))
         finally:
-            marks |= {dated.id: digest_of(dated.entry) for dated in written}
-            await state.put(_STATE + import_id, {"marks": marks, "files": files})
-
-    async def undo(self, import_id: str) -> UndoneImport:
-        async with self._turn:
-            made = await self._module.state.get(_STATE + import_id)
-            if not isinstance(made, dict):
-                raise NotFoundError(f"There is no import {import_id[:80]}.")
-            marks = cast("Mapping[str, str]", made["marks"])
-            kept, paths, removed = [], set(), 0
-            for entry_id, digest in marks.items():
-                try:
-                    dated = await self._days.find(entry_id)
-                except NotFoundError:
-                    continue
-                if digest in {_AS_IT_IS, digest_of(dated.entry)}:
-                    await self._days.delete(dated)
-                    paths.add(dated.path)
-                    removed += 1
-                else:
-                    kept.append(entry_id)
-            await self._days.remove_empty(paths.intersection(made["files"]))
-            await self._module.state.delete(_STATE + import_id)
-            for path in sorted(paths):
+            for path in sorted({dated.path for dated in written}):
                 await self._look(path)
-            return UndoneImport(removed=removed, kept=kept)
+        return {dated.entry.key for dated in written}
 
     async def _paths(self, source: str) -> list[str]:
         if not source.startswith(_PLACE):
@@ -187,21 +257,14 @@ class Imports:
             raise NotFoundError(f"There is nothing to import in {source[:200]}.")
         return sorted(found, key=lambda one: one.at)
 
-    async def _add(self, one: Imported, *, is_own: bool) -> Dated:
-        put = partial(self._module.vault.import_note, is_own=is_own)
-        new = Entry(key=one.key, title=one.title, body=one.body)
-        made = await self._days.create(new, one.at, layout=self._layout, put=put)
-        return await self._days.again(made)
 
-
-def _planned(one: Imported, *, is_there: bool, is_own: bool) -> PlannedEntry:
+def _planned(one: Imported, *, is_there: bool) -> PlannedEntry:
     return PlannedEntry(
-        id=_id_of(one),
+        id=f"para:daily:{one.key}",
         day=one.at.date().isoformat(),
         title=one.title,
         source=one.source,
         is_there=is_there,
-        origin="you" if is_own else "imported",
     )
 
 
@@ -214,34 +277,15 @@ def _summary(count: int, run: str | None, *, is_dry: bool) -> str:
     return f"{entries} added; `parachute undo {run}` takes {'it' if count == 1 else 'them'} back."
 
 
-def _not_added(there: int, left_out: int) -> str:
+def _not_added(there: int, left_out: int, unknown: int) -> str:
     said = f" Already there: {there:,}." if there else ""
-    return f"{said} Left out, as `problems` says: {left_out:,}." if left_out else said
+    said += f" Left out, as `problems` says: {left_out:,}." if left_out else ""
+    return said + (f" Files of other kinds: {unknown:,}." if unknown else "")
 
 
 def _said(finding: Finding) -> str:
     line = f", line {finding.line}" if finding.line is not None else ""
     return f"{finding.path}{line}: {finding.problem}"
-
-
-def _left_out(unknown: Mapping[str, int]) -> str:
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(unknown.items()))
-    said = "Neither Day One's JSON nor notes called by their date, and left out"
-    return f" {said}: {kinds}." if kinds else ""
-
-
-def _kind(path: str) -> str:
-    name = path.rpartition("/")[2]
-    return f".{name.rpartition('.')[2].lower()}" if "." in name[1:] else "without a suffix"
-
-
-def _id_of(one: Imported) -> str:
-    return f"para:daily:{one.key}"
-
-
-_LARGEST_ZIP: Final = 15 << 20
-_STYLE = "body{max-width:40em;margin:2em auto;font:1em/1.5 serif}article{margin-bottom:2em}"
-_BLANK = re.compile(r"\n\s*\n")
 
 
 def listed_import(report: ImportReport, *, is_applied: bool) -> str:
@@ -272,42 +316,12 @@ class TransferRoutes(Module):
         """
         return await self._imports.run(source, is_dry=dry_run, is_own=trust)
 
-    @route("POST", "/import/{import_id}/undo", timeout_s=600)
-    async def undo_import(self, import_id: str) -> UndoneImport:
-        """Remove what an import added, but for entries that were changed since."""
-        return await self._imports.undo(import_id)
-
     @route("GET", "/export", timeout_s=120)
-    async def export_journal(
-        self,
-        first: dt.date,
-        last: dt.date,
-        format: Literal["markdown", "html", "zip"] = "markdown",  # noqa: A002  its name in the URL
-    ) -> BytesResponse:
-        """The days from `first` to `last` as one markdown file, a page of HTML, or a zip."""
-        found = await self._days.between(first, last)
-        match format:
-            case "zip":
-                data, kind, suffix = await self._zipped(found), "application/zip", "zip"
-            case "html":
-                data, kind, suffix = as_html(found).encode(), "text/html", "html"
-            case "markdown":
-                data, kind, suffix = as_markdown(found).encode(), "text/markdown", "md"
-        name = f"journal-{first}-{last}.{suffix}"
-        return BytesResponse(data=data, content_type=kind, filename=name)
-
-    async def _zipped(self, found: Sequence[Dated]) -> bytes:
-        media = (
-            f"Daily/{name}" for one in found for name in (one.entry.audio, one.entry.image) if name
-        )
-        paths = dict.fromkeys((*(one.path for one in found), *media))
-        files: dict[str, bytes] = {}
-        for path in paths:
-            if await self.vault.exists(path):
-                files[path] = await self.vault.read_bytes(path)
-                if sum(map(len, files.values())) > _LARGEST_ZIP:
-                    raise EditRefusedError("These days hold more than 15 MB; choose fewer.")
-        return as_zip(files)
+    async def export_journal(self, first: dt.date, last: dt.date) -> BytesResponse:
+        """The days from `first` to `last` as one markdown file."""
+        data = as_markdown(await self._days.between(first, last)).encode()
+        name = f"journal-{first}-{last}.md"
+        return BytesResponse(data=data, content_type="text/markdown", filename=name)
 
     @command("import")
     async def import_command(
@@ -332,29 +346,3 @@ def as_markdown(entries: Sequence[Dated]) -> str:
         parts.append(f"# {day}")
         parts += [f"## {one.entry.title or one.entry.created}\n\n{one.entry.body}" for one in ones]
     return "\n\n".join(parts).rstrip() + "\n"
-
-
-def as_html(entries: Sequence[Dated]) -> str:
-    parts = []
-    for day, ones in groupby(entries, key=lambda one: one.day):
-        parts.append(f"<h1>{day}</h1>")
-        for one in ones:
-            paragraphs = "".join(
-                f"<p>{html.escape(text).replace(chr(10), '<br>')}</p>"
-                for text in _BLANK.split(one.entry.body)
-            )
-            title = html.escape(one.entry.title or one.entry.created)
-            parts.append(f"<article><h2>{title}</h2>{paragraphs}</article>")
-    body = "\n".join(parts)
-    return (
-        '<!doctype html>\n<html><head><meta charset="utf-8"><title>Journal</title>'
-        f"<style>{_STYLE}</style></head><body>\n{body}\n</body></html>\n"
-    )
-
-
-def as_zip(files: Mapping[str, bytes]) -> bytes:
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path, data in sorted(files.items()):
-            archive.writestr(zipfile.ZipInfo(path), data, zipfile.ZIP_DEFLATED)
-    return made.getvalue()

@@ -20,7 +20,6 @@ from .entry import (
     bare,
     first_link,
     front_end,
-    front_values,
     leading_marks,
     line_end,
     one_line,
@@ -165,13 +164,6 @@ def remove(text: str, key: str) -> str:
     if found is not None:
         del lines[found[0] : found[1]]
     return "".join(lines)
-
-
-def is_empty(text: str) -> bool:
-    lines = split(text)
-    front = front_end(lines)
-    own = {"date", "entries", "mentions", "origin"}
-    return not "".join(lines[front:]).strip() and own.issuperset(front_values(lines))
 
 
 def _named(line: str, known: Collection[str]) -> re.Match[str] | None:

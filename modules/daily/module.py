@@ -49,8 +49,8 @@ from .shapes import (
     row_of,
     whole_of,
 )
-from .sound import Recordings, Transcription, TranscriptionError, engine_of
-from .uploads import UploadRoutes, Uploads
+from .sound import Recordings, Transcription
+from .uploads import UploadRoutes
 
 _MOST = 100
 
@@ -83,10 +83,9 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
     async def on_enable(self) -> None:
         self._days = Days(self.vault, self.state)
         self._recordings = Recordings(
-            self._days, self.vault, self.state, engine_of(self.settings.transcription)
+            self._days, self.vault, self.state, self.settings.transcription
         )
-        self.uploads = Uploads(self.data_folder, self.vault, self.state)
-        await self.uploads.load()
+        self.upload_locks = defaultdict(asyncio.Lock)
         self._mentions = Mentions(self, self._days.whole)
         self.journal_agents = Agents(self, self._visible, self._names_of)
         self._imports = Imports(self, self._days, self.settings.layout, self._look)
@@ -235,11 +234,8 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
 
     @route("POST", "/entries/{entry_id}/transcribe", timeout_s=600)
     async def transcribe_entry(self, entry_id: str) -> WholeEntry:
-        """Transcribe an entry's recording, again if need be: a person's corrections stay."""
-        try:
-            dated = await self._recordings.transcribe(entry_id)
-        except TranscriptionError as error:
-            raise EditRefusedError(str(error)) from error
+        """Transcribe an entry's recording, again if need be: words that it has stay."""
+        dated = await self._recordings.transcribe(entry_id)
         await self._look(dated.path)
         return self._whole(dated)
 
@@ -330,9 +326,10 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         if not re.fullmatch(r"[^/\x00]{1,200}", name):
             raise EditRefusedError("name should be that of a file")
         try:
-            return await self._recordings.words_in(base64.b64decode(audio, validate=True), name)
-        except (TranscriptionError, ValueError) as error:
+            data = base64.b64decode(audio, validate=True)
+        except ValueError as error:
             raise EditRefusedError(str(error)) from error
+        return await self._recordings.words_in(data, name)
 
     @interface("JournalInterface")
     async def get_recent_entries(self, limit: int = 10) -> list[WholeEntry]:

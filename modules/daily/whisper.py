@@ -14,7 +14,7 @@ def main(model: str, audio: str) -> None:
     except ImportError:
         sys.exit("faster-whisper is missing: pip install 'parachuted[transcribe]'")
     whisper = WhisperModel(model, device="cpu", compute_type="int8", local_files_only=True)
-    segments, _ = whisper.transcribe(audio, condition_on_previous_text=False)
+    segments, _ = whisper.transcribe(audio, condition_on_previous_text=False, vad_filter=True)
     sys.stdout.write(" ".join(segment.text.strip() for segment in segments))
 
 
