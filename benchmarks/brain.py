@@ -75,9 +75,9 @@ def _suggesting(engines: Engines, notes: Sequence[MadeNote]) -> Iterator[Figure]
 
 def _recalling(engines: Engines, asked: Sequence[LabelledQuestion]) -> Iterator[Figure]:
     if engines.recall.has_vectors:
-        yield from _answering("hybrid", engines.recall, asked, 20)
-        engines.recall._vectors = None  # noqa: SLF001  by words alone from now on
-    yield from _answering("lexical", engines.recall, asked, 5)
+        yield from _answering("hybrid", engines.recall, asked, 30)
+        engines.recall._embedder = None  # noqa: SLF001  by words alone from now on
+    yield from _answering("lexical", engines.recall, asked, 20)
 
 
 def _answering(

@@ -43,24 +43,27 @@ def engine(name: str) -> ModuleType:
 def fill(notes: Sequence[MadeNote], path: Path, *, with_vectors: bool = False) -> Engines:
     """All engines with all notes; the recall index is in that file."""
     embedder = engine("vectors").load_embedder() if with_vectors else None
-    recall = engine("recall_index").RecallIndex(path, embedder)
+    recall = engine("recall").RecallIndex(path, embedder)
     mentions = engine("mentions").MentionIndex()
-    names = {note.key: note.name for note in notes}
+    names, text = {note.key: note.name for note in notes}, engine("recall").NoteText
     for first in range(0, len(notes), _BATCH):
-        with recall.batch():
-            for note in notes[first : first + _BATCH]:
-                _put(note, names, Engines(mentions, recall))
+        part = notes[first : first + _BATCH]
+        recall.update(
+            text(path=note.key, title=note.name, aliases=note.aliases, body=note.text)
+            for note in part
+        )
+        for note in part:
+            _put(note, names, mentions)
     while recall.embed(_BATCH):
         pass
     recall.optimize()
     return Engines(mentions, recall)
 
 
-def _put(note: MadeNote, names: dict[str, str], engines: Engines) -> None:
-    engines.recall.put(note.key, note.name, note.aliases, note.text)
+def _put(note: MadeNote, names: dict[str, str], mentions: Any) -> None:  # noqa: ANN401
     if note.type == "day":
         return
-    engines.mentions.put(
+    mentions.put(
         note.key,
         [note.name, *note.aliases],
         note.type,
@@ -70,7 +73,7 @@ def _put(note: MadeNote, names: dict[str, str], engines: Engines) -> None:
 
 if __name__ == "__main__":
     made = make_notes(days=0)
-    for imported in ("vectors", "recall_index", "mentions"):
+    for imported in ("vectors", "recall", "mentions"):
         engine(imported)
     gc.collect()
     process = psutil.Process()

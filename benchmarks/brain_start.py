@@ -29,7 +29,7 @@ _NOTHING = {
 
 async def _run(folder: Path, vault: Path) -> dict[str, float]:
     """Brain on the vault of a module that does nothing, so that nothing else works meanwhile."""
-    brain, recall_index = engine("brain"), engine("recall_index")
+    recall_file, store_file = engine("recall"), engine("store")
     async with running_module(folder, vault=vault) as module:
         services = module._services  # noqa: SLF001  what a module is given
         await asyncio.to_thread(services._search.settle, _PATIENCE_S)  # noqa: SLF001
@@ -37,18 +37,11 @@ async def _run(folder: Path, vault: Path) -> dict[str, float]:
         process = psutil.Process()
         memory, began = process.memory_info().rss, time.process_time()
         with acting(Caller()):
-            recall = recall_index.RecallIndex(folder / "recall.db")
-            made = brain.Brain(
-                services.vault,
-                services.folders,
-                services.state,
-                print,
-                services.suggest,
-                recall,
-            )
+            recall = recall_file.RecallIndex(folder / "recall.db")
+            made = store_file.EntityStore(services.vault, recall, lambda *_change: None)
             await made.load()
-            await made.loader.load_notes()
-            await made.recall("warm")
+            await made.load_notes()
+            recall.search("warm")
         used = time.process_time() - began
         gc.collect()
         mb = (process.memory_info().rss - memory) / 1e6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,12 +14,13 @@ from parachuted.modules import AppendSection, Note, NoteChange, NoteEdit, Replac
 
 from .entity import OWN_KEYS, Entity, Json
 from .entity_index import FORMER_IDS
-from .type_file import scalar
 
 BODY: Final = "body"
 RELATIONSHIPS: Final = "relationships"
 _LONGEST = 10_000
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./ -]*[A-Za-z0-9]|[A-Za-z]")
+_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 
 
 def new_file(para_id: str, kind: str, name: str, data: Mapping[str, Json]) -> str:
@@ -51,6 +53,19 @@ def key_lines(key: str, value: Json) -> list[str]:
             raise EditRefusedError(f"the list {key[:80]} holds texts and numbers only")
         return [f"{scalar(key)}:", *(f"  - {scalar(one)}" for one in value)] if value else []
     return [f"{scalar(key)}: {scalar(value if isinstance(value, str | int | float) else '')}"]
+
+
+def scalar(value: str | float) -> str:
+    """One value as YAML on one line, which every reader takes for the same text."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str):
+        return str(value)
+    if _PLAIN.fullmatch(value) and value.lower() not in _WORDS and "---" not in value:
+        return value
+    text = json.dumps(value, ensure_ascii=False)
+    text = re.sub("[\x7f-\x9f\u2028\u2029\ufeff]", lambda found: f"\\u{ord(found[0]):04x}", text)
+    return text.replace("---", "\\u002d--")  # readers of the app's end the frontmatter at it
 
 
 def relationship_lines(relationships: Json) -> list[str]:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from string import digits, whitespace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from .hiding import hide
 from .words import Words, folded_words, phrase_of, singular, split
 
-_MANNER_PRIOR = 10  # answers
 LINKED_FROM = 0.8
 
 _MOST_WORDS = 12
@@ -21,6 +19,7 @@ _MOST_CANDIDATES = 5
 _NEAR = 12  # words on each side in which context counts
 _BESIDE = 3
 _REACH = 200  # characters on each side that are looked at for an address
+_ACCEPTED = 0.8  # the weight of a name that a person accepted before
 
 _ALIKE, _SMALL, _FIRST = "written alike", "in small letters", "at the start of a sentence"
 _CAPITAL_WEIGHTS = {_ALIKE: 0.6, _SMALL: -1.6, _FIRST: -0.3}
@@ -40,51 +39,45 @@ _TAIL = re.compile(r"[+#]+")  # marks that end a name: C++, C#
 _OPENING = "([{<\"'\u201c\u2018*_~="
 _ADDRESS_STARTS = ("www.", "/", "./", "../", "~/")
 
-
-class MentionHistory:
-    def __init__(self) -> None:
-        self._names: Counter[tuple[str, str, bool]] = Counter()
-        self._manners: Counter[tuple[str, bool]] = Counter()
-
-    def record(self, entity_id: str, text: str, *, accepted: bool, manner: str = "") -> None:
-        self._names[entity_id, phrase_of(folded_words(text)), accepted] += 1
-        if manner:
-            self._manners[manner, accepted] += 1
-
-    def is_refused(self, entity_id: str, phrase: str) -> bool:
-        return (
-            self._names[entity_id, phrase, False] > 0 and not self._names[entity_id, phrase, True]
-        )
-
-    def name_weight(self, entity_id: str, phrase: str) -> float:
-        accepted = self._names[entity_id, phrase, True]
-        return 1.2 * math.log((accepted + 1) / (self._names[entity_id, phrase, False] + 1))
-
-    def manner_weight(self, manner: str, prior: float) -> float:
-        accepted, rejected = self._manners[manner, True], self._manners[manner, False]
-        if not accepted + rejected:
-            return 0.0
-        part = (accepted + _MANNER_PRIOR * prior) / (accepted + rejected + _MANNER_PRIOR)
-        return _logit(part) - _logit(prior)
-
-    def to_json(self) -> dict[str, list[list[object]]]:
-        return {
-            "names": [[*key, count] for key, count in sorted(self._names.items())],
-            "manners": [[*key, count] for key, count in sorted(self._manners.items())],
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Iterable[list[Any]]]) -> MentionHistory:
-        made = cls()
-        for entity_id, phrase, accepted, count in data.get("names", ()):
-            made._names[str(entity_id), str(phrase), bool(accepted)] = int(count)
-        for manner, accepted, count in data.get("manners", ()):
-            made._manners[str(manner), bool(accepted)] = int(count)
-        return made
+HIDDEN = "\x1f"
+# What is no prose. Each repetition has an end, so that no text takes long.
+_NO_PROSE = re.compile(
+    r"""
+    \A\ufeff?---[ \t]*\r?\n(?:.*?\n)??(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)  # frontmatter
+    |^[ \t>]*+(?:[-+*][ \t]++)?(?P<fence>`{3,}+(?=[^`\n]*+$)|~{3,}+)
+        .*?(?:^[ \t>]*+(?P=fence)[`~]*+[ \t\r]*+$|\Z)
+    |(?P<escape>\\.)
+    |(?<!`)(?P<ticks>`++)(?:(?!\n[ \t\r]*+\n).){1,2000}?(?<!`)(?P=ticks)(?!`)
+    |!?\[\[[^\[\]\n]{0,1000}+\]\]
+    |!?\[[^\[\]]{0,1000}+\]
+        (?:\((?:[^()\n\\]|\\.|\([^()\n]{0,500}+\)){0,2000}+\)|\[[^\[\]\n]{0,500}+\]|:[^\n]*+)
+    |<!--.{0,2000}?-->
+    |<(?P<raw>script|style|pre|code|textarea)\b.{0,2000}?</(?P=raw)>
+    |</?[a-z][^<>\n]{0,1000}+>
+    |%%.{0,2000}?%%
+    """,
+    re.DOTALL | re.IGNORECASE | re.MULTILINE | re.VERBOSE,
+)
+_TARGET = re.compile(r"(?<!!)\[\[([^\[\]|#\n]{1,500}+)(?:[#|][^\[\]\n]{0,500}+)?\]\]")
 
 
-def _logit(part: float) -> float:
-    return math.log(part / (1 - part))
+def hide(text: str) -> str:
+    """The text with all that is no prose covered; its characters and lines stay where they are."""
+    return _NO_PROSE.sub(_cover, text)
+
+
+def _cover(found: re.Match[str]) -> str:
+    if found["escape"]:
+        return found[0]
+    return "\n".join(HIDDEN * len(line) for line in found[0].split("\n"))
+
+
+def wikilinks(text: str) -> Iterator[tuple[int, int, str]]:
+    """Where wikilinks stand that are no code: from which character to which, and their target."""
+    visible = hide(text.replace("[[", "((").replace("]]", "))"))
+    for found in _TARGET.finditer(text):
+        if visible[found.start()] != HIDDEN:
+            yield found.start(), found.end(), found[1].strip()
 
 
 def _set_of(words: str) -> frozenset[str]:
@@ -125,17 +118,13 @@ _NONE: frozenset[str] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """`confidence` is 0 to 1; `why` has each reason with its weight."""
+    """`id` is the key of the entity, `confidence` 0 to 1."""
 
     id: str
-    name: str
-    type: str
     start: int
     end: int
     text: str
     confidence: float
-    manner: str
-    why: tuple[tuple[str, float], ...]
 
 
 class _Name(NamedTuple):
@@ -153,7 +142,6 @@ class _Name(NamedTuple):
 
 
 class _Entity(NamedTuple):
-    name: str
     type: str
     names: tuple[_Name, ...]
     context: frozenset[str]
@@ -168,21 +156,22 @@ class _Hit(NamedTuple):
     names: tuple[_Name, ...]
 
 
-class _Judged(NamedTuple):
-    total: float
-    entity_id: str
-    why: list[tuple[str, float]]
-
-
 class MentionIndex:
-    def __init__(self, history: MentionHistory | None = None) -> None:
-        self.history = history or MentionHistory()
+    """`answers`: whether a person accepted a phrase for an entity, by both."""
+
+    def __init__(self) -> None:
+        self.answers: dict[tuple[str, str], bool] = {}
         self._entities: dict[str, _Entity] = {}
         self._names: dict[str, tuple[_Name, ...]] = {}
         self._lengths: dict[str, Counter[int]] = {}  # of names, by the first of several words
 
     def __len__(self) -> int:
         return len(self._entities)
+
+    def record(self, key: str, text: str, *, accepted: bool) -> None:
+        """What was accepted once is not refused any more."""
+        phrase = phrase_of(folded_words(text))
+        self.answers[key, phrase] = accepted or self.answers.get((key, phrase), False)
 
     def put(
         self,
@@ -204,7 +193,6 @@ class MentionIndex:
         near = set(map(singular, folded_words("\n".join(context))))
         own = {singular(word) for one in found.values() for word in one.exact.split()}
         self._entities[key] = _Entity(
-            next(iter(written), key),
             type,
             tuple(found.values()),
             frozenset(near - own - ORDINARY),
@@ -276,65 +264,43 @@ class MentionIndex:
     def _judged(
         self, text: str, folded: list[str], stems: list[str], hit: _Hit, in_full: set[str]
     ) -> list[Mention]:
-        written = text[hit.start : hit.end]
+        """Those who share a name share its confidence, by what speaks for each."""
         case = _case(text, hit)
         near = {*stems[max(0, hit.first - _NEAR) : hit.first], *stems[hit.after :][:_NEAR]}
         beside = {*folded[max(0, hit.first - _BESIDE) : hit.first], *folded[hit.after :][:2]}
         exact = " ".join(folded[hit.first : hit.after])
         several = hit.after - hit.first > 1
-        manner = f"{'several words' if several else 'a single word'}, {case}"
-        joined, is_only = list(_joined_on(text, hit)), len({name.id for name in hit.names}) == 1
-        judged: dict[str, _Judged] = {}
+        joined, is_only = _joined_on(text, hit), len({name.id for name in hit.names}) == 1
+        totals: dict[str, float] = {}
         for name in hit.names:
-            entity = self._entities[name.id]
-            if self.history.is_refused(name.id, name.phrase) or (
+            entity, answer = self._entities[name.id], self.answers.get((name.id, name.phrase))
+            if answer is False or (
                 entity.is_capitalised_only and name.is_capital and not several and case == _SMALL
             ):
                 continue
-            why = _reasons(written, exact, name, case)
-            why += joined
-            if is_only and _is_exact(exact, name, case, entity.type) and not joined:
-                why.append(("written as a name that only it has", 1.8))
-            if shared := len(entity.context & near):
-                why.append(("words near it that belong to it", 0.8 * min(shared, 3)))
+            total = _weight(text[hit.start : hit.end], exact, name, case) + joined
+            if is_only and not joined and _is_exact(exact, name, case, entity.type):
+                total += 1.8
+            total += 0.8 * min(len(entity.context & near), 3)
             if not beside.isdisjoint(_CUES.get(entity.type, _NONE)):
-                why.append((f"words beside it that go with the type {entity.type}", 0.5))
+                total += 0.5
             if not several and name.id in in_full:
-                why.append(("its full name stands in the same text", 1.5))
-            if answers := self.history.name_weight(name.id, name.phrase):
-                why.append(("earlier answers about this name", answers))
-            total = math.fsum(weight for _reason, weight in why)
-            if answers := self.history.manner_weight(manner, _sigmoid(total)):
-                why.append(("earlier answers about names written so", answers))
-            made = _Judged(total + answers, name.id, why)
-            if name.id not in judged or judged[name.id].total < made.total:
-                judged[name.id] = made
-        return self._mentions(hit, written, manner, list(judged.values()))
-
-    def _mentions(
-        self, hit: _Hit, written: str, manner: str, judged: list[_Judged]
-    ) -> list[Mention]:
-        """Those who share a name share its confidence, by what speaks for each."""
-        whole = math.fsum(math.exp(one.total) for one in judged)
-        made = []
-        for total, entity_id, why in sorted(judged, key=lambda one: (-one.total, one.entity_id)):
-            entity, share = self._entities[entity_id], math.exp(total) / whole
-            if len(judged) > 1:
-                why.append((f"one of {len(judged)} with this name", round(math.log(share), 3)))
-            made.append(
-                Mention(
-                    entity_id,
-                    entity.name,
-                    entity.type,
-                    hit.start,
-                    hit.end,
-                    written,
-                    round(_sigmoid(total) * share, 3),
-                    manner,
-                    tuple(why),
-                )
+                total += 1.5
+            if answer:
+                total += _ACCEPTED
+            totals[name.id] = max(total, totals.get(name.id, total))
+        whole = math.fsum(map(math.exp, totals.values()))
+        found = sorted(totals.items(), key=lambda one: (-one[1], one[0]))[:_MOST_CANDIDATES]
+        return [
+            Mention(
+                key,
+                hit.start,
+                hit.end,
+                text[hit.start : hit.end],
+                round(math.exp(total) / whole / (1 + math.exp(-total)), 3),
             )
-        return made[:_MOST_CANDIDATES]
+            for key, total in found
+        ]
 
 
 def _name(key: str, written: str, *, is_own: bool) -> _Name | None:
@@ -438,24 +404,21 @@ def _case(text: str, hit: _Hit) -> str:
     return _ALIKE
 
 
-def _reasons(written: str, exact: str, name: _Name, case: str) -> list[tuple[str, float]]:
+def _weight(written: str, exact: str, name: _Name, case: str) -> float:
+    """What its words and letters say: a name of several words in capitals is the surest."""
     several = name.words > 1
-    why = [("several words", 1.6) if several else ("a single word", 0.0)]
+    weight = 1.6 if several else 0.0
     if name.is_acronym:
-        is_alike = written.isupper()
-        why.append(("in capitals, as the name", 1.7) if is_alike else ("not in capitals", -1.8))
+        weight += 1.7 if written.isupper() else -1.8
     elif name.is_capital:
-        weight = _CAPITAL_WEIGHTS[case]
-        why.append((case, weight / 2 if several and weight < 0 else weight))
-    if not several and exact in ORDINARY:
-        why.append(("an ordinary word", -1.5))
-    elif len(exact) < 3 and not (name.is_acronym or name.head or name.tail):  # noqa: PLR2004
-        why.append(("very short", -1.5))
-    if exact != name.exact:
-        why.append(("singular or plural of the name", -0.7))
-    if name.is_own:
-        why.append(("its own name, no alias", 0.4))
-    return why
+        of_case = _CAPITAL_WEIGHTS[case]
+        weight += of_case / 2 if several and of_case < 0 else of_case
+    is_short = len(exact) < 3 and not (name.is_acronym or name.head or name.tail)  # noqa: PLR2004
+    if (not several and exact in ORDINARY) or is_short:
+        weight -= 1.5
+    if exact != name.exact:  # in the singular or the plural
+        weight -= 0.7
+    return weight + 0.4 if name.is_own else weight
 
 
 def _is_exact(exact: str, name: _Name, case: str, kind: str) -> bool:
@@ -471,14 +434,12 @@ def _is_exact(exact: str, name: _Name, case: str, kind: str) -> bool:
     )
 
 
-def _joined_on(text: str, hit: _Hit) -> Iterator[tuple[str, float]]:
+def _joined_on(text: str, hit: _Hit) -> float:
     before, beyond = text[hit.start - 1 : hit.start], text[hit.start - 2 : hit.start - 1]
     then, after = text[hit.end : hit.end + 1], text[hit.end + 1 : hit.end + 2]
+    weight = 0.0
     if (before in _HYPHENS and beyond.isalnum()) or (then in _HYPHENS and after.isalnum()):
-        yield ("joined to another word by a hyphen", -1.0)
+        weight -= 1.0
     if before in _APOSTROPHES and beyond.isalpha():
-        yield ("joined to another word by an apostrophe", -0.4)
-
-
-def _sigmoid(value: float) -> float:
-    return 1 / (1 + math.exp(-value))
+        weight -= 0.4
+    return weight

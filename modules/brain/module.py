@@ -19,7 +19,7 @@ from .entity import Json
 from .entity_index import listed
 from .graph import Direction
 from .queries import SavedQuery
-from .recall_index import RecallIndex
+from .recall import RecallIndex
 from .vectors import load_embedder
 
 _PATIENCE_S = 5
@@ -47,13 +47,6 @@ class EntityRows(TypedDict):
     offset: int
 
 
-class TwinsFound(TypedDict):
-    """Entities that may be one, in pairs."""
-
-    twins: list[rows.TwinRow]
-    count: int
-
-
 class Mentions(TypedDict):
     """What a text names."""
 
@@ -76,26 +69,20 @@ class BrainModule(Module):
         """Read the entities; the last of very many while the module serves: what asks waits."""
         path = self.data_folder / "recall.db"
         self._recall = await asyncio.to_thread(lambda: RecallIndex(path, load_embedder()))
-        self.brain = Brain(
-            self.vault,
-            self.folders,
-            self.state,
-            self.publish,
-            self.suggest,
-            self._recall,
-        )
+        self.brain = Brain(self, self._recall)
         loading = self.spawn(self._load, name="loading entities")
         await asyncio.wait([loading], timeout=_PATIENCE_S)
         if loading.done():
             loading.result()
 
     async def _load(self) -> None:
-        await self.brain.load()
-        self.spawn(self.brain.loader.load_notes, name="loading notes")
+        await self.brain.mentions.load()
+        await self.brain.store.load()
+        self.spawn(self.brain.store.load_notes, name="loading notes")
         self.spawn(self._embed, name="embedding")
 
     async def _embed(self) -> None:
-        has_new_texts = self.brain.loader.has_new_texts
+        has_new_texts = self.brain.store.has_new_texts
         while self._recall.has_vectors:
             await has_new_texts.wait()
             has_new_texts.clear()
@@ -115,22 +102,25 @@ class BrainModule(Module):
     @event("file.created")
     @event("file.modified")
     async def on_saved(self, path: str) -> None:
-        for one in await self.brain.note_saved(path):
+        findings: list[Finding] = []
+        with reading(path, findings):
+            await self.brain.store.look(path)
+        for one in findings:
             self.log.warning(
                 "a saved note was not taken in whole", extra={"path": one.path, "why": one.problem}
             )
 
     @event("file.deleted")
     async def on_deleted(self, path: str) -> None:
-        await self.brain.loader.look(path)
+        await self.brain.store.look(path)
 
     @event("file.moved")
     async def on_moved(self, path: str, data: Data) -> None:
-        await self.brain.loader.follow_move(str(data.get("from", "")), path)
+        await self.brain.store.follow_move(str(data.get("from", "")), path)
 
     @event("suggestion.resolved")
-    async def on_resolved(self, id: str, path: str, source_agent: str, status: str) -> None:
-        await self.brain.mentions.resolved(id, path, source_agent, status)
+    async def on_resolved(self, path: str, source_agent: str, status: str) -> None:
+        await self.brain.mentions.resolved(path, source_agent, status)
 
     async def find_para(self, para_id: str) -> dict[str, str] | None:
         return await self.brain.find_para(para_id)
@@ -163,10 +153,9 @@ class BrainModule(Module):
         return await self.brain.merge(keep, other)
 
     @route("GET", "/twins")
-    async def twins_route(self, entity: str | None = None) -> TwinsFound:
+    async def twins_route(self, entity: str | None = None) -> rows.TwinsFound:
         """Entities of one type that are called the same: all, or those of one entity."""
-        found = await self.brain.twins(entity)
-        return TwinsFound(twins=found, count=len(found))
+        return await self.brain.twins(entity)
 
     @route("GET", "/facts")
     async def facts_route(self, entity: str, on: str | None = None) -> list[rows.FactRow]:
@@ -187,13 +176,10 @@ class BrainModule(Module):
 
     @route("GET", "/recall")
     async def recall_route(
-        self,
-        query: str,
-        num_results: Annotated[int, Field(ge=1, le=50)] = 5,
-        explain: bool = False,  # noqa: FBT001, FBT002
+        self, query: str, num_results: Annotated[int, Field(ge=1, le=50)] = 5
     ) -> rows.Recollection:
         """What answers a question: passages, the best first."""
-        return await self.brain.recall(query, num_results, explain)
+        return await self.brain.recall(query, num_results)
 
     @route("GET", "/context")
     async def context_route(self, entity: str, max_tokens: Tokens = 2_000) -> rows.Context:
@@ -297,7 +283,8 @@ class BrainModule(Module):
     ) -> EntityRows:
         """Entities of all types, or of one, by name; `q` is a part of a name or alias."""
         store = self.brain.store
-        found = listed((await store.view()).index, type, q)
+        await store.ready()
+        found = listed(store.index, type, q)
         part = [rows.row(one) async for one in store.readable(found[offset : offset + limit])]
         return EntityRows(results=part, count=len(found), offset=offset)
 
@@ -305,9 +292,8 @@ class BrainModule(Module):
     async def list_entities(self, type: str, limit: Limit = 100, offset: Offset = 0) -> EntityPage:
         """Entities of a type, by name."""
         store = self.brain.store
-        view = await store.view()
-        found = listed(view.index, type)
-        kind = view.types.by_name.get(type)
+        await store.ready()
+        found, kind = listed(store.index, type), store.types.by_name.get(type)
         part = [
             rows.flat(one, kind) async for one in store.readable(found[offset : offset + limit])
         ]
@@ -417,7 +403,8 @@ class BrainModule(Module):
     ) -> list[rows.TypeShown]:
         """List, set, delete or suggest entity types."""
         if action == "set":
-            is_new = name not in (await self.brain.store.view()).types.by_name
+            await self.brain.store.ready()
+            is_new = name not in self.brain.store.types.by_name
             await self.brain.writer.set_type(name, fields or {}, None, description, is_new=is_new)
         elif action == "suggest":
             await self.brain.suggest_type(name, fields, description)
@@ -431,7 +418,7 @@ class BrainModule(Module):
     async def _shown(self, spelling: str) -> dict[str, Json]:
         store = self.brain.store
         found = await store.read(await store.find(spelling))
-        return rows.flat(found, (await store.view()).types.by_name.get(found.type))
+        return rows.flat(found, store.types.by_name.get(found.type))
 
 
 def _with_body(data: Data, beside: Data) -> Data:

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from .compose import without_title
 from .entity import Entity, Json
 from .graph import Edge
-from .recall_index import Recalled
+from .recall import Recalled
 from .type_file import EntityType, TypeField
 
 _SNIPPET: Final = 200
@@ -69,8 +69,15 @@ class TwinRow(TypedDict):
     other: EntityRow
 
 
+class TwinsFound(TypedDict):
+    """Entities that may be one, in pairs."""
+
+    twins: list[TwinRow]
+    count: int
+
+
 class MentionRow(TypedDict):
-    """A place in a text that names an entity, by characters; how surely, and why."""
+    """A place in a text that names an entity, by characters, and how surely."""
 
     para_id: str
     name: str
@@ -79,7 +86,6 @@ class MentionRow(TypedDict):
     end: int
     text: str
     confidence: float
-    why: list[str]
 
 
 class RelatedRow(EntityRow):
@@ -106,7 +112,6 @@ class RecalledRow(TypedDict):
     text: str
     score: float
     is_match: bool
-    why: str
 
 
 class Recollection(TypedDict):
@@ -230,7 +235,6 @@ def recalled_row(entity: Entity | None, found: Recalled) -> RecalledRow:
         text=found.text,
         score=found.score,
         is_match=found.is_match,
-        why=found.why,
     )
 
 

@@ -1,18 +1,15 @@
-"""Types in `Brain/types.yaml`, of which an edit changes the lines of one type alone. Pure."""
+"""Types of entities, in `Brain/types.yaml`. Pure."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date, datetime
-from itertools import accumulate
 from typing import Final, Literal
 
-import yaml
-
-from parachuted.errors import EditRefusedError, NotFoundError
+from parachuted.errors import EditRefusedError
+from parachuted.modules import REMOVED, YamlRejectedError, edit_yaml, read_yaml
 
 from .entity import Json
 from .words import slug
@@ -21,10 +18,6 @@ PATH: Final = "Brain/types.yaml"
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,63}")
 RESERVED: Final = frozenset({"by_id"})  # a route of that name comes before the type's
 _LARGEST: Final = 256 * 1024
-_DEEPEST: Final = 32
-_BRACKETS = re.compile(r"[\[\]{}]")
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./ -]*[A-Za-z0-9]|[A-Za-z]")
-_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 _COMMON: Final = frozenset({"aliases", "tags", "relationships", "status", "description"})
 
 FieldKind = Literal[
@@ -154,17 +147,20 @@ DEFAULTS: Final = Types(
 
 def read_types(text: str) -> Types:
     """Faults are reported, what is right is kept; a file that cannot be read has the defaults."""
-    found = _load(text)
-    if isinstance(found, str):
-        return Types(DEFAULTS.by_name, (found,))
-    types = found.get("types")
+    try:
+        node = read_yaml(text, limit=_LARGEST)
+    except YamlRejectedError as error:
+        said = f"{PATH}: {error}; the default types hold until that is put right"
+        return Types(DEFAULTS.by_name, (said,))
+    document = node.plain() if node else None
+    types = document.get("types") if isinstance(document, Mapping) else None
     if not isinstance(types, Mapping):
         return Types(DEFAULTS.by_name, (f"{PATH} has no mapping `types:`",))
     problems: list[str] = []
     read: dict[str, EntityType] = {}
     folders: set[str] = set()
     for name, spec in types.items():
-        if not isinstance(name, str) or not NAME.fullmatch(name) or name in RESERVED:
+        if not NAME.fullmatch(name) or name in RESERVED:
             problems.append(f"{PATH}: {_shown(name)} is not a name of a type, such as recipe")
             continue
         one = _type(name, spec if isinstance(spec, Mapping) else {}, problems)
@@ -202,46 +198,43 @@ def make_type(
     )
 
 
-def whole_file(types: Iterable[EntityType]) -> str:
-    return "types:\n" + "".join(_block(type_, "  ", "\n") for type_ in types)
+def default_text() -> str:
+    """The file that says what holds where there is none."""
+    return _edited("", {one.name: _written(one) for one in DEFAULTS.by_name.values()})
 
 
 def with_type(text: str, new: EntityType) -> str:
-    """EditRefusedError: the file is not written a type a block."""
-    lines, place, indent = _found(text, new.name)
-    ending = "\r\n" if "\r\n" in text else "\n"
-    block = _block(new, indent, ending)
-    if place is None:
-        end = _types_end(lines)
-        before = "".join(lines[:end])
-        before += "" if before.endswith("\n") else ending
-        return _checked(text, before + block + "".join(lines[end:]), new.name)
-    return _checked(text, "".join(lines[: place[0]]) + block + "".join(lines[place[1] :]), new.name)
+    """EditRefusedError: the file is written in a way that allows no change by program."""
+    return _edited(text or default_text(), {new.name: _written(new)})
 
 
 def without_type(text: str, name: str) -> str:
-    """Raises NotFoundError, EditRefusedError."""
-    lines, place, _ = _found(text, name)
-    if place is None:
-        raise NotFoundError(f"There is no type {name}.")
-    return _checked(text, "".join([*lines[: place[0]], *lines[place[1] :]]), name)
+    """Raises EditRefusedError."""
+    return _edited(text or default_text(), {name: REMOVED})
 
 
-def _load(text: str) -> Mapping[object, object] | str:
-    if len(text) > _LARGEST:
-        return f"{PATH} is larger than {_LARGEST >> 10} KB and was not read"
-    depths = accumulate(1 if one in "[{" else -1 for one in _BRACKETS.findall(text))
-    if max(depths, default=0) > _DEEPEST:  # of which PyYAML takes seconds
-        return f"{PATH} is nested too deeply and was not read"
+def _edited(text: str, types: Mapping[str, object]) -> str:
     try:
-        found = yaml.load(text.removeprefix("\ufeff"), Loader=yaml.BaseLoader)  # noqa: S506  it makes texts only
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" (line {mark.line + 1})" if mark else ""
-        return f"{PATH} is not YAML{where}; the default types hold until that is put right"
-    if not isinstance(found, Mapping):
-        return f"{PATH} has no mapping `types:`"
-    return found
+        return edit_yaml(text, {("types",): types}, limit=_LARGEST)
+    except YamlRejectedError as error:
+        raise EditRefusedError(f"{PATH} was not changed: {error}; put that right first") from error
+
+
+def _written(one: EntityType) -> dict[str, object]:
+    """The type as the file has it: names of fields alone, where no field says more."""
+    keys = ("icon", "folder", "description", "key_strategy")
+    said: dict[str, object] = {key: value for key in keys if (value := getattr(one, key))}
+    if all(field == _plain_field(field.name) for field in one.fields):
+        return {**said, "fields": [field.name for field in one.fields]}
+    return {**said, "fields": {field.name: _spec(field) for field in one.fields}}
+
+
+def _spec(field: TypeField) -> dict[str, object]:
+    return {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in asdict(field).items()
+        if key != "name" and value
+    }
 
 
 def _type(name: str, spec: Mapping[str, Json], problems: list[str]) -> EntityType:
@@ -344,106 +337,3 @@ def _fits(kind: FieldKind | None, text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _block(one: EntityType, indent: str, ending: str) -> str:
-    lines = [f"{indent}{one.name}:"]
-    for key in ("icon", "folder", "description", "key_strategy"):
-        value = getattr(one, key)
-        if value:
-            lines.append(f"{indent * 2}{key}: {scalar(value)}")
-    if all(field == _plain_field(field.name) for field in one.fields):
-        names = ", ".join(scalar(field.name) for field in one.fields)
-        lines.append(f"{indent * 2}fields: [{names}]")
-    else:
-        lines.append(f"{indent * 2}fields:")
-        lines += [f"{indent * 3}{scalar(field.name)}: {_spec(field)}" for field in one.fields]
-    return "".join(line + ending for line in lines)
-
-
-def _spec(field: TypeField) -> str:
-    found: dict[str, object] = {"type": field.type}
-    if field.required:
-        found["required"] = True
-    for key in ("values", "link_type", "items", "description"):
-        if value := getattr(field, key):
-            found[key] = value
-    return _escaped(json.dumps(found, ensure_ascii=False))
-
-
-def scalar(value: str | float) -> str:
-    """One value as YAML on one line, which every reader takes for the same text."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if not isinstance(value, str):
-        return str(value)
-    if _PLAIN.fullmatch(value) and value.lower() not in _WORDS and "---" not in value:
-        return value
-    return _escaped(json.dumps(value, ensure_ascii=False))
-
-
-def _escaped(text: str) -> str:
-    """JSON without what readers of YAML or of the app's take for something else."""
-    text = re.sub("[\x7f-\x9f\u2028\u2029\ufeff]", lambda found: f"\\u{ord(found[0]):04x}", text)
-    return text.replace("---", "\\u002d--")
-
-
-def _found(text: str, name: str) -> tuple[list[str], tuple[int, int] | None, str]:
-    """The lines of the file, those of the type, and how deep types are indented."""
-    lines = text.splitlines(keepends=True)
-    start = _types_line(lines)
-    indent = ""
-    first: int | None = None
-    for number in range(start + 1, len(lines)):
-        bare = lines[number].rstrip("\r\n")
-        if not bare.strip() or bare.lstrip().startswith("#"):
-            continue
-        depth = bare[: len(bare) - len(bare.lstrip(" "))]
-        if not depth:
-            return lines, None if first is None else (first, _end(lines, number)), indent or "  "
-        indent = indent or depth
-        if depth == indent:
-            if first is not None:
-                return lines, (first, _end(lines, number)), indent
-            key = bare.strip().partition(":")[0].strip().strip("\"'")
-            first = number if key == name else None
-    return lines, None if first is None else (first, _end(lines, len(lines))), indent or "  "
-
-
-def _end(lines: list[str], number: int) -> int:
-    """Blank lines and comments before the next block belong to that."""
-    while number and (not lines[number - 1].strip() or lines[number - 1].lstrip().startswith("#")):
-        number -= 1
-    return number
-
-
-def _types_line(lines: list[str]) -> int:
-    for number, line in enumerate(lines):
-        if re.fullmatch(r"\ufeff?types[ \t]*:[ \t]*(?:#.*)?\r?\n?", line):
-            return number
-    raise EditRefusedError(
-        f"{PATH} has no line `types:` with a block below it; put that right first"
-    )
-
-
-def _types_end(lines: list[str]) -> int:
-    number = _types_line(lines) + 1
-    while number < len(lines) and (lines[number][:1] in {" ", "#"} or not lines[number].strip()):
-        number += 1
-    return _end(lines, number)
-
-
-def _checked(before: str, after: str, name: str) -> str:
-    old, new = _load(before), _load(after)
-    if isinstance(old, str) or isinstance(new, str):
-        raise EditRefusedError(old if isinstance(old, str) else str(new))
-
-    def others(found: Mapping[object, object]) -> list[object]:
-        types = found.get("types") or {}
-        rest = {key: value for key, value in found.items() if key != "types"}
-        held = types.items() if isinstance(types, Mapping) else ()
-        return [rest, *(pair for pair in held if pair[0] != name)]
-
-    if others(old) != others(new):
-        raise EditRefusedError(f"{PATH} is not written a type a block, so {name} cannot be changed")
-    return after

@@ -1,7 +1,7 @@
 """Vectors: what a passage means, as numbers, by a small model that needs no network.
 
 The optional `[semantic]` extra: numpy, tokenizers, and the weights and the tokenizer that come in
-the package wordllama, of which no code is run. English only.
+the package wordllama, of which no code is run: that would load a third more. English only.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import importlib
 import importlib.util
 import json
 import re
-import sqlite3
-import threading
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 Array: TypeAlias = Any
 
@@ -22,8 +21,7 @@ _NAMES = re.compile(r"^(?:# |[ \t]*[-*+][ \t]+\[\[[^\[\]\n]*\]\]).*$", re.MULTIL
 _LINK = re.compile(
     r"!?\[\[(?:[^\[\]|\n]*\|)?([^\[\]|\n]*)\]\]|!?\[([^\[\]\n]*)\]\([^()\n]*\)|https?://\S+"
 )
-
-PARAGRAPH_END = re.compile(r"\n(?:[ \t\r]*\n)+|\n(?=[ \t]*(?:[-+*]|\d{1,3}[.)]|#{1,6})[ \t])")
+_PARAGRAPH_END = re.compile(r"\n(?:[ \t\r]*\n)+|\n(?=[ \t]*(?:[-+*]|\d{1,3}[.)]|#{1,6})[ \t])")
 _SPACED_WORD = re.compile(r"\S+\s*")
 _LEAST_OF_PASSAGE, _MOST_OF_PASSAGE = 25, 80  # words
 
@@ -31,23 +29,9 @@ MODEL = "wordllama-l2-supercat-256"
 _DIMENSIONS = 256
 _WEIGHTS, _TENSOR = "weights/l2_supercat_256.safetensors", "embedding.weight"
 _TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
-_MOST_WORDS, _LONGEST = 8_192, 200  # words that are kept, and characters of one
-_LARGEST = 127  # of a byte with a sign
+_MOST_WORDS, _LONGEST = 8_192, 200  # words of a text, and characters of a word
+_LARGEST, _SCALE = 127, 300  # of a byte with a sign; no number of a vector is larger than 0.42
 _BLOCK = 1_024  # rows compared at once: BLAS starts threads for more
-
-
-class Passage(NamedTuple):
-    start: int
-    stop: int
-    scale: float
-    vector: bytes
-
-
-class Near(NamedTuple):
-    note: int
-    start: int
-    stop: int
-    nearness: float
 
 
 def find_model() -> Path | None:
@@ -67,140 +51,73 @@ def load_embedder() -> Embedder | None:
 
 
 class Embedder:
-    """Vectors of length 1: the direction of the sum of a text's tokens' vectors."""
+    """Vectors of length 1: the direction of the sum of a text's tokens' vectors.
+
+    Of notes they are kept as bytes, 256 for a passage. Not for several threads at once.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.numpy = importlib.import_module("numpy")
+        self._numpy = importlib.import_module("numpy")
         tokenizers = importlib.import_module("tokenizers")
         self._tokenizer = tokenizers.Tokenizer.from_file(str(folder / _TOKENIZER))
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
-        self._weights = read_tensor(self.numpy, folder / _WEIGHTS, _TENSOR)
-        self._lock = threading.Lock()
-        self._places: dict[str, int] = {}  # of words that were looked up, in `_sums`
-        self._sums = self.numpy.empty((_MOST_WORDS, _DIMENSIONS), self.numpy.float32)
+        self._weights = read_tensor(self._numpy, folder / _WEIGHTS, _TENSOR)
+        # tokens never cross a space, so that a word that was looked up once need not be again
+        self._of_word = lru_cache(maxsize=_MOST_WORDS)(self._sum_of)
 
     def embed(self, texts: Sequence[str]) -> Array:
-        """A row for each text, float32; zeros for a text without a token. For any thread."""
-        numpy = self.numpy
+        """A row for each text, float32; zeros for a text without a word."""
+        numpy = self._numpy
         made = numpy.zeros((len(texts), _DIMENSIONS), numpy.float32)
-        with self._lock:
-            for row, text in enumerate(texts):
-                if places := self._words(text.split()[:_MOST_WORDS]):
-                    made[row] = self._sums[places].sum(axis=0)
+        for row, text in zip(made, texts, strict=True):
+            if words := text.split()[:_MOST_WORDS]:
+                numpy.sum([self._of_word(word[:_LONGEST]) for word in words], axis=0, out=row)
         lengths = numpy.linalg.norm(made, axis=1, keepdims=True)
         return made / numpy.maximum(lengths, 1e-9)
 
-    def _words(self, words: Sequence[str]) -> list[int]:
-        """Tokens never cross a space, so that a word that was looked up once need not be again."""
-        if len(self._places) + len(words) > _MOST_WORDS:
-            self._places.clear()
-        for word in words:
-            if word not in self._places:
-                place = self._places[word] = len(self._places)
-                tokens = self._tokenizer.encode(word[:_LONGEST], add_special_tokens=False).ids
-                self._weights[tokens].sum(axis=0, dtype=self.numpy.float32, out=self._sums[place])
-        return [self._places[word] for word in words]
+    def _sum_of(self, word: str) -> Array:
+        tokens = self._tokenizer.encode(word, add_special_tokens=False).ids
+        return self._weights[tokens].sum(axis=0, dtype=self._numpy.float32)
+
+    def vectors_of(
+        self, notes: Sequence[tuple[int, str, str]], parts: Sequence[Sequence[str]]
+    ) -> Iterator[bytes]:
+        """A vector for each part of each note; where none says anything, one of its title."""
+        numpy = self._numpy
+        prose = [list(map(_prose, of_note)) for of_note in parts]
+        said = [one if any(one) else [note[1]] for note, one in zip(notes, prose, strict=True)]
+        vectors = self.embed([text for of_note in said for text in of_note])
+        whole = numpy.clip(numpy.rint(vectors * _SCALE), -_LARGEST, _LARGEST).astype(numpy.int8)
+        first = 0
+        for of_note in said:
+            yield whole[first : first + len(of_note)].tobytes()
+            first += len(of_note)
+
+    def matrix_of(self, notes: Sequence[tuple[int, bytes]]) -> tuple[Array, list[tuple[int, int]]]:
+        """All vectors, and for each its note and the number of its passage there."""
+        data = b"".join(vectors for _, vectors in notes)
+        places = [
+            (note, number)
+            for note, vectors in notes
+            for number in range(len(vectors) // _DIMENSIONS)
+        ]
+        return self._numpy.frombuffer(data, self._numpy.int8).reshape(-1, _DIMENSIONS), places
+
+    def nearest(self, vectors: Array, asked: Array, most: int) -> list[tuple[float, int]]:
+        """How near the nearest are, and in which rows, the nearest first."""
+        numpy = self._numpy
+        nearness = numpy.empty(len(vectors), numpy.float32)
+        for first in range(0, len(vectors), _BLOCK):
+            block = vectors[first : first + _BLOCK].astype(numpy.float32)
+            numpy.matmul(block, asked / _SCALE, out=nearness[first : first + len(block)])
+        some = min(len(vectors), most)
+        best = numpy.argpartition(-nearness, some - 1)[:some] if some else []
+        return sorted(((float(nearness[row]), int(row)) for row in best), key=_nearest_first)
 
 
-class VectorTable:
-    """A number is a byte, and each row has a scale. Not for several threads."""
-
-    def __init__(self, database: sqlite3.Connection, embedder: Embedder) -> None:
-        self._database, self._embedder, self._numpy = database, embedder, embedder.numpy
-        self._rows: _Rows | None = None
-
-    def make(self, notes: Sequence[tuple[int, str, str]]) -> dict[int, list[Passage]]:
-        places, texts = [], []
-        for note, title, body in notes:
-            said = [(start, stop, _prose(body[start:stop])) for start, stop in passages(body)]
-            said = [one for one in said if one[2]] or [(0, len(body), title)]
-            places += [(note, start, stop) for start, stop, _text in said]
-            texts += [text for _start, _stop, text in said]
-        numpy, vectors = self._numpy, self._embedder.embed(texts)
-        scales = numpy.abs(vectors).max(axis=1, initial=1e-9) / _LARGEST
-        whole = numpy.rint(vectors / scales[:, None]).astype(numpy.int8)
-        made: dict[int, list[Passage]] = {note[0]: [] for note in notes}
-        for (note, start, stop), row, scale in zip(places, whole, scales.tolist(), strict=True):
-            made[note].append(Passage(start, stop, scale, row.tobytes()))
-        return made
-
-    def put(self, note: int, made: Sequence[Passage]) -> None:
-        self._database.executemany(
-            "INSERT INTO passages (note, start, stop, scale, vector) VALUES (?, ?, ?, ?, ?)",
-            ((note, *one) for one in made),
-        )
-        if self._rows is not None:
-            self._rows.add([(note, *one) for one in made])
-
-    def forget(self, note: int) -> None:
-        if self._rows is not None:
-            self._rows.remove(note)
-
-    def reset(self) -> None:
-        self._rows = None
-
-    def nearest(self, question: str, most: int) -> list[Near]:
-        if self._rows is None:
-            self._rows = self._load()
-        numpy, rows = self._numpy, self._rows
-        asked = self._embedder.embed([question])[0]
-        if not len(rows) or not asked.any():
-            return []
-        nearness = rows.compare(asked)
-        some = min(len(rows), 4 * most)
-        found: dict[int, Near] = {}
-        best = numpy.argpartition(-nearness, some - 1)[:some]
-        for place in sorted(best.tolist(), key=lambda one: (-nearness[one], rows.place(one))):
-            note, start, stop = rows.place(place)
-            if note not in found:
-                found[note] = Near(note, start, stop, float(nearness[place]))
-        return list(found.values())[:most]
-
-    def _load(self) -> _Rows:
-        rows = _Rows(self._numpy)
-        held = self._database.execute("SELECT note, start, stop, scale, vector FROM passages")
-        rows.add(held.fetchall())
-        return rows
-
-
-class _Rows:
-    def __init__(self, numpy: Any) -> None:  # noqa: ANN401  a library as a value
-        self._numpy = numpy
-        self._vectors = numpy.empty((0, _DIMENSIONS), numpy.int8)
-        self._scales = numpy.empty(0, numpy.float32)
-        self._places = numpy.empty((0, 3), numpy.int64)
-        self._block = numpy.empty((_BLOCK, _DIMENSIONS), numpy.float32)
-
-    def __len__(self) -> int:
-        return len(self._scales)
-
-    def add(self, rows: Sequence[tuple[int, int, int, float, bytes]]) -> None:
-        if rows:
-            numpy, data = self._numpy, b"".join(row[4] for row in rows)
-            new = numpy.frombuffer(data, numpy.int8).reshape(-1, _DIMENSIONS)
-            scales = numpy.array([row[3] for row in rows], numpy.float32)
-            self._vectors = numpy.concatenate([self._vectors, new])
-            self._scales = numpy.concatenate([self._scales, scales])
-            self._places = numpy.concatenate([self._places, [row[:3] for row in rows]])
-
-    def remove(self, note: int) -> None:
-        stays = self._places[:, 0] != note
-        self._vectors, self._scales = self._vectors[stays], self._scales[stays]
-        self._places = self._places[stays]
-
-    def place(self, row: int) -> tuple[int, int, int]:
-        note, start, stop = self._places[row].tolist()
-        return note, start, stop
-
-    def compare(self, asked: Array) -> Array:
-        nearness = self._numpy.empty(len(self), self._numpy.float32)
-        for first in range(0, len(self), _BLOCK):
-            part = self._vectors[first : first + _BLOCK]
-            block = self._block[: len(part)]
-            block[:] = part
-            self._numpy.matmul(block, asked, out=nearness[first : first + len(part)])
-        return nearness * self._scales
+def _nearest_first(found: tuple[float, int]) -> tuple[float, int]:
+    return -found[0], found[1]
 
 
 def _prose(text: str) -> str:
@@ -241,7 +158,7 @@ def passages(text: str) -> list[tuple[int, int]]:
 
 def _pieces(text: str) -> Iterator[tuple[int, int, int]]:
     begin = 0
-    for end in [*(found.end() for found in PARAGRAPH_END.finditer(text)), len(text)]:
+    for end in [*(found.end() for found in _PARAGRAPH_END.finditer(text)), len(text)]:
         count = len(text[begin:end].split())
         if count <= _MOST_OF_PASSAGE:
             yield begin, end, count

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -13,16 +14,14 @@ from parachuted.modules import Note, NoteChange, SetKey
 from . import compose, type_file
 from .compose import BODY, RELATIONSHIPS, link_line, merged, new_file, relinked, union
 from .entity import OWN_KEYS, Entity, Json
-from .loader import View, has_private, read_note
 from .rows import Linked, Merged, Upserted
-from .store import EntityStore, NoteRevision
+from .store import EntityStore, NoteRevision, has_private, read_note
 from .type_file import (
     DEFAULTS,
     EntityType,
     Types,
     make_type,
     read_types,
-    whole_file,
     with_type,
     without_type,
 )
@@ -44,7 +43,8 @@ class Writer:
 
     async def upsert_entity(self, entity_type: str, data: Mapping[str, Json]) -> Upserted:
         text = (_body(data) or "").strip()
-        kind = _kind((await self.store.view()).types, entity_type)
+        await self.store.ready()
+        kind = _kind(self.store.types, entity_type)
         name = _name(data)
         made = self._being_made.setdefault((kind.name, fold_name(name)), asyncio.Lock())
         try:
@@ -91,8 +91,7 @@ class Writer:
 
     async def link(self, path: str, para_id: str, label: str | None = None) -> Linked:
         target = await self.store.read(await self.store.find(para_id))
-        view = await self.store.view()
-        source = view.index.find(path)
+        source = self.store.index.find(path)
         if source is None:
             return await self._mention(path, target)
         source = await self.store.read(source)
@@ -103,10 +102,10 @@ class Writer:
 
         def related(note: Note) -> NoteRevision:
             is_linked = any(
-                _meant(view, relationship.target) == target.path
+                self._path_of(relationship.target) == target.path
                 and relationship.text
                 and says in {"", relationship.label}
-                for relationship in read_note(note, view.types).relationships
+                for relationship in read_note(note, self.store.types).relationships
             )
             return NoteRevision(sections={} if is_linked else {_RELATIONSHIPS: [line]})
 
@@ -120,14 +119,18 @@ class Writer:
             raise EditRefusedError("an entity is not merged with itself")
         target = await self._target(main)
         changes: list[NoteChange] = []
-        for note in await self.store.linking(gone.path):
+        rows = await self.store.vault.backlinks(gone.path)
+        paths = list(dict.fromkeys(row.path for row in rows if row.path is not None))
+        async for note in self.store.vault.read_notes(paths):
             change = relinked(note, gone.path, main.path, target)
             if change is not None and note.path not in {main.path, gone.path}:
                 changes.append(change)
-        note, gone_note = await self.store.note(main.path), await self.store.note(gone.path)
+        vault = self.store.vault
+        note, gone_note = await vault.note(main.path), await vault.note(gone.path)
         if has_private(note) or has_private(gone_note):
             raise EditRefusedError("One of the two has a private part: join the files by hand.")
-        main, gone = await self.store.entity_of(note), await self.store.entity_of(gone_note)
+        types = self.store.types
+        main, gone = read_note(note, types), read_note(gone_note, types)
         own = relinked(note, gone.path, main.path, target)
         edits = merged((main, note), (gone, gone_note))
         if not main.para_id:
@@ -150,7 +153,9 @@ class Writer:
         )
 
     async def _mention(self, path: str, target: Entity) -> Linked:
-        await self.store.note(path)  # it is there, before the entity is given an id for its sake
+        await self.store.vault.note(
+            path
+        )  # it is there, before the entity is given an id for its sake
         para_id = await self.id_of(target.path)
 
         def mentioning(note: Note) -> NoteRevision:
@@ -178,11 +183,14 @@ class Writer:
     async def types_with(
         self, name: str, fields: Mapping[str, Json] | list[Json], description: str | None
     ) -> tuple[str, str]:
-        before = await self.store.text_of(type_file.PATH)
+        before = ""
+        with suppress(NotFoundError):
+            before = await self.store.vault.read(type_file.PATH)
         return before, _text_with(before, name, fields, description=description)
 
     async def delete_type(self, name: str) -> dict[str, str]:
-        count = sum(one.type == name for one in (await self.store.view()).index)
+        await self.store.ready()
+        count = sum(one.type == name for one in self.store.index)
 
         def edit(text: str) -> str:
             types = read_types(text) if text else DEFAULTS
@@ -192,7 +200,7 @@ class Writer:
                 raise EditRefusedError(
                     f"{count} entities have the type {name}; give them another one first"
                 )
-            return without_type(text or whole_file(types.by_name.values()), name)
+            return without_type(text, name)
 
         await self.store.rewrite(type_file.PATH, edit)
         return {"name": name}
@@ -215,10 +223,9 @@ class Writer:
         said = next((data[key] for key in (_ID, "@id", "id") if data.get(key)), None)
         if isinstance(said, str):
             return await self.store.read(await self.store.find(said))
-        index = (await self.store.view()).index
         same = [
             match.entity
-            for match in index.resolve(name, kind.name)
+            for match in self.store.index.resolve(name, kind.name)
             if fold_name(name) in map(fold_name, match.entity.names)
         ]
         if len(same) > 1:
@@ -241,7 +248,7 @@ class Writer:
         self, known: Entity, data_of: Callable[[Entity], Mapping[str, Json]], *, is_whole: bool
     ) -> None:
         """Set what differs from the entity with what is private of it, as one write."""
-        types = (await self.store.view()).types
+        types = self.store.types
 
         def updated(note: Note) -> NoteRevision:
             whole = read_note(note, types, is_whole=True)
@@ -267,10 +274,14 @@ class Writer:
 
         await self.store.change(known.path, updated)
 
+    def _path_of(self, link: str) -> str:
+        found = self.store.index.linked(link)
+        return found.path if found else ""
+
     async def _target(self, entity: Entity) -> str:
         bare = entity.path.removesuffix(".md")
         stem = bare.rpartition("/")[2]
-        found = (await self.store.view()).index.find(stem)
+        found = self.store.index.find(stem)
         return stem if found is not None and found.path == entity.path else bare
 
 
@@ -296,11 +307,6 @@ def _body(data: Mapping[str, Json]) -> str | None:
     raise EditRefusedError("`body` is a text")
 
 
-def _meant(view: View, target: str) -> str:
-    found = view.index.linked(target)
-    return found.path if found else ""
-
-
 def _text_with(
     text: str,
     name: str,
@@ -320,7 +326,7 @@ def _text_with(
     made = make_type(name, fields, key_strategy=key_strategy, description=description, like=like)
     if like is None and made.folder in types.by_folder:
         raise EditRefusedError(f"The folder {made.folder} is another type's.")
-    return with_type(text or whole_file(types.by_name.values()), made)
+    return with_type(text, made)
 
 
 def _kind(types: Types, name: str) -> EntityType:

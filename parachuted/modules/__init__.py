@@ -3,6 +3,7 @@
 The daemon's parts are imported from their own files.
 """
 
+from parachuted import home_files as _home_files
 from parachuted.access.agent_config import AgentConfig as AgentConfig
 from parachuted.access.agent_config import SandboxConfig as SandboxConfig
 from parachuted.access.narrowing import AgentNarrowing as AgentNarrowing
@@ -25,6 +26,8 @@ from parachuted.access.notes import SetSection as SetSection
 from parachuted.access.notes import Upload as Upload
 from parachuted.agents import job as _job
 from parachuted.agents.job import AgentResult as AgentResult
+from parachuted.home_files import REMOVED as REMOVED
+from parachuted.home_files import YamlRejectedError as YamlRejectedError
 from parachuted.modules.declare import command as command
 from parachuted.modules.declare import event as event
 from parachuted.modules.declare import interface as interface
@@ -67,3 +70,5 @@ AgentThinkingDelta = _job.ThinkingDelta
 AgentToolUse = _job.ToolUseStep
 AgentUsage = _job.UsageStep
 VaultAccess = _granted_vault.GrantedVault
+edit_yaml = _home_files.edit_document
+read_yaml = _home_files.read_document

@@ -214,12 +214,12 @@ async def test_types_are_edited_as_a_file_and_all_else_in_it_stays(tmp_path: Pat
         assert (tmp_path / "Brain/types.yaml").read_text() == types.replace(
             "other: x\n",
             "  plant:\n    folder: plants\n    key_strategy: random\n    fields:\n"
-            '      latin: {"type": "string", "required": true}\nother: x\n',
+            "      latin:\n        type: string\n        required: true\nother: x\n",
         )
         await module.request("PUT", "/types/recipe", body={"fields": {"serves": {"type": "int"}}})
         await module.request("DELETE", "/types/plant")
         assert (tmp_path / "Brain/types.yaml").read_text() == types.replace(
-            "serves: integer", 'serves: {"type": "int"}'
+            "serves: integer", "serves:\n        type: int"
         )
         await make(module, "recipe", name="Soup", serves=4)
         with pytest.raises(EditRefusedError, match="1 entities have the type recipe"):
@@ -264,7 +264,7 @@ async def test_a_deleted_entity_is_gone(small_brain, tmp_path: Path):
 
 async def test_a_text_names_entities_and_each_is_announced_once(small_brain, tmp_path: Path):
     api = small_brain.interface("BrainInterface")
-    text = "Had lunch with Kim Lee and Zoë Müller.\n\n    Kim Lee in code"
+    text = "Had lunch with Kim Lee and Zoë Müller.\n\n`Kim Lee` in code"
     found = await api.detect_mentions("Daily/journals/2026-02-24.md", text, "para:daily:abc")
 
     assert [(one["name"], text[one["start"] : one["end"]]) for one in found] == [
@@ -362,14 +362,13 @@ async def test_a_context_holds_the_file_its_relations_and_recent_mentions(tmp_pa
 
 
 async def test_a_question_is_answered_by_the_passage_that_fits(small_brain, tmp_path: Path):
-    query = {"query": "Who is it that grows the beans?", "explain": "true"}
+    query = {"query": "Who is it that grows the beans?"}
     found = await small_brain.request("GET", "/recall", query=query)
 
     assert found["count"] >= 1
     best = found["results"][0]
     assert (best["para_id"], best["is_match"]) == ("para:brain:kimkimkimkim", True)
     assert "beans" in best["text"]
-    assert best["why"]
     api = small_brain.interface("BrainInterface")
     write(tmp_path, KIM, KIM_TEXT.replace("beans", "melons"))
     await small_brain.event("file.modified", path=KIM)
@@ -527,30 +526,3 @@ async def test_no_text_of_an_entity_is_thrown_away(empty_brain, tmp_path: Path):
             with pytest.raises(EditRefusedError, match="body"):
                 await empty_brain.request("POST", "/entities", body=asked(other))
         assert path.read_text().endswith(f"# Kim {number}\n\nGrows beans.\n")
-
-
-async def test_of_two_values_that_both_hold_the_older_is_suggested_to_end_once(tmp_path: Path):
-    path = "Brain/entities/people/bo.md"
-    text = "# Bo\n\n## Facts\n\n- Role: Baker (since 2020)\n- Role: Smith (since 2024-03)\n- Tea\n"
-    async with brain(tmp_path) as module:
-        write(tmp_path, path, text)
-        for name in ("file.created", "file.modified", "file.modified"):
-            await module.event(name, path=path)
-        ((action, target, payload),) = module.suggested
-        write(tmp_path, path, text.replace("## Facts", "## Facts #private"))
-        await module.event("file.modified", path=path)
-        assert len(module.suggested) == 1
-        town = (
-            "- Role: Baker (since 2020)\n- Role: Smith\n- Town: Bern (until 2021)\n- Town: Riga\n"
-        )
-        write(tmp_path, path, f"# Bo\n\n## Facts\n\n{town}")
-        await module.event("file.modified", path=path)
-        (found,) = await module.doctor()
-
-    both_hold = "'Role: Baker' and 'Role: Smith' both hold: end one, as in `(until 2024)`"
-    assert found.problem == both_hold
-    assert (action, target, payload["section"]) == ("update", path, "Facts")
-    assert "- Role: Baker (2020-01-01 to 2024-02-29)\n- Role: Smith (since 2024-03)" in str(
-        payload["content"]
-    )
-    assert (tmp_path / path).read_text() != text

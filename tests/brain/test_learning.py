@@ -1,5 +1,5 @@
-"""What Brain learns and offers: answers to suggestions, entries that named an entity before it was
-made, types that are suggested, and what else links to an entity.
+"""What Brain learns and offers: answers to suggestions, types that are suggested, and what else
+links to an entity.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.errors import EditRefusedError
-from tests.brain.brain_of import KIM, a_vault, brain, make, write
+from tests.brain.brain_of import a_vault, brain, write
 from tests.module_files import brain_file
 
 unknown = brain_file("mentioning")
@@ -22,59 +22,6 @@ DAY = f"Daily/journals/{TODAY}.md"
 OLD = f"Daily/journals/{TODAY - timedelta(days=200)}.md"
 TARA = "Brain/entities/people/tara.md"
 TARA_ID = "para:brain:taratarataro"
-
-
-async def test_entries_that_named_an_entity_before_it_was_made_are_linked(tmp_path: Path):
-    for path in (DAY, OLD, "Notes/other.md"):
-        write(tmp_path, path, "# Noon\n\nLunch with Nora Berg in Bern.\n")
-    write(tmp_path, "Daily/journals/2099-01-01.md", "# A #private\n\nNora Berg.\n")
-    async with brain(a_vault(tmp_path)) as module:
-        made = await make(module, "person", name="Nora Berg")
-        await module.event("file.created", path="Brain/entities/people/nora-berg.md")
-
-        assert "mentions:" in (tmp_path / DAY).read_text()
-        assert made in (tmp_path / DAY).read_text()
-        assert (tmp_path / DAY).read_text().endswith("# Noon\n\nLunch with Nora Berg in Bern.\n")
-        for path in (OLD, "Notes/other.md", "Daily/journals/2099-01-01.md"):
-            assert "mentions:" not in (tmp_path / path).read_text()
-
-        write(tmp_path, DAY, "# Noon\n\nTea with Zuzana Prokop.\n")
-        await module.event("file.modified", path=DAY)
-        alias = (tmp_path / KIM).read_text().replace("Kimmy", "Zuzana Prokop")
-        write(tmp_path, KIM, alias)  # which comes later than the entry
-        await module.event("file.modified", path=KIM)
-        linked = (tmp_path / DAY).read_text()
-        assert "para:brain:kimkimkimkim" in linked
-        await module.event("file.modified", path=KIM)
-        assert (tmp_path / DAY).read_text() == linked
-
-
-async def test_an_entry_that_may_name_it_gets_a_suggestion_whose_answer_counts(
-    tmp_path: Path,
-):
-    write(tmp_path, DAY, "# Noon\n\nThen met Tara-Lou.\n")
-    text = f"---\npara_id: {TARA_ID}\ntype: person\n---\n# Tara\n"
-    async with brain(tmp_path) as module:
-        before = await _confidence(module, tmp_path, text)
-        assert 0.5 <= before <= 0.8
-        ((action, path, payload),) = module.suggested
-        assert (action, path) == ("update", DAY)
-        assert payload == {"key": "mentions", "value": [TARA_ID]}
-        answer = {"id": "s0000000001", "path": DAY, "source_agent": "module:brain"}
-        await module.event("suggestion.resolved", **answer, status="rejected")
-        assert await module.tool("brain-suggest", text="Then met Tara-Lou.") == []
-        await module.event("suggestion.resolved", **answer, status="rejected")  # counts once
-        body = {"para_id": TARA_ID, "text": "Tara", "accepted": True}
-        for _ in range(3):
-            await module.request("POST", "/mentions/answer", body=body)
-        after = (await module.tool("brain-suggest", text="Then met Tara-Lou."))[0]["confidence"]
-        assert after > before
-
-
-async def _confidence(module: object, vault: Path, text: str) -> float:
-    write(vault, TARA, text)
-    await module.event("file.created", path=TARA)
-    return float((await module.tool("brain-suggest", text="Then met Tara-Lou."))[0]["confidence"])
 
 
 @pytest.mark.parametrize(("status", "kept"), [("rejected", False), ("approved", True)])
