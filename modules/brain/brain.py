@@ -32,14 +32,13 @@ _WORD: Final = re.compile(r"[^\s/]{1,200}")
 _DATE: Final = re.compile(r"\d{4}(-\d\d){0,2}")
 
 
-class Brain:
+class Brain(Writer):
     """BrainInterface: its methods are awaited, and take and give JSON values."""
 
     def __init__(self, module: Module, recall: RecallIndex) -> None:
         self._module, self._vault = module, module.vault
-        self.store = EntityStore(module.vault, recall, self._tell)
-        self.writer = Writer(self.store)
-        self.mentions = MentionFinder(module, self.store, self.writer)
+        super().__init__(EntityStore(module.vault, recall, self._tell))
+        self.mentions = MentionFinder(module, self)
 
     @interface("BrainInterface")
     async def search(
@@ -322,33 +321,11 @@ class Brain:
         return rows.TwinsFound(twins=found, count=len(found))
 
     @interface("BrainInterface")
-    async def link(self, path: str, para_id: str, label: str | None = None) -> rows.Linked:
-        """Link to an entity: from another one, in its `## Relationships`; from any other note, in
-        the `mentions` of its frontmatter. What is linked already stays as it is.
-        """
-        return await self.writer.link(path, para_id, label)
-
-    @interface("BrainInterface")
-    async def upsert_entity(
-        self, entity_type: str, data: Mapping[str, Json], commit_msg: str | None = None
-    ) -> rows.Upserted:
-        """Write an entity: the one that `data` names by `para_id`, or by its name and type, or a
-        new one. Aliases, tags and relationships are added to those that it has.
-        """
-        del commit_msg  # why a file changed is known by its cause
-        return await self.writer.upsert_entity(entity_type, data)
-
-    @interface("BrainInterface")
-    async def delete_entity(self, entity_id: str) -> dict[str, str]:
-        """Remove an entity's file. `parachute undo` brings it back."""
-        return await self.writer.delete_entity(entity_id)
-
-    @interface("BrainInterface")
     async def merge(self, keep: str, other: str) -> rows.Merged:
         """Make two entities one: the first takes over what the second says, every link follows, and
         the other's id means it too. One `parachute undo` takes it back.
         """
-        done = await self.writer.merge(keep, other)
+        done = await self.merge_entities(keep, other)
         ids = {"para_id": done["entity_id"], "merged_id": done["merged_id"]}
         self._announce("merged", done["path"], **ids)
         return done
@@ -364,7 +341,7 @@ class Brain:
         """Put a new type, or other fields of one, before a person, who decides in `Suggestions/`.
         The suggestion's id.
         """
-        before, after = await self.writer.types_with(name, fields or {}, description)
+        before, after = await self.types_with(name, fields or {}, description)
         return await self._module.suggest(
             "update" if before else "create",
             type_file.PATH,

@@ -60,10 +60,6 @@ class EntityIndex:
     def files(self) -> list[Entity]:
         return sorted(self._files.values(), key=lambda one: one.path)
 
-    @property
-    def paths(self) -> Iterable[str]:
-        return self._files
-
     def at(self, path: str) -> Entity | None:
         return self._files.get(path)
 

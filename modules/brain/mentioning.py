@@ -14,7 +14,7 @@ from .compose import new_file, texts_in
 from .entity import Entity
 from .mentions import LINKED_FROM, ORDINARY, Mention, hide, wikilinks
 from .rows import MentionRow
-from .store import ENTITIES, EntityStore, without_private
+from .store import ENTITIES, without_private
 from .words import fold_name, slug
 from .writing import Writer
 
@@ -42,9 +42,9 @@ _TOPIC: Final = re.compile(
 
 
 class MentionFinder:
-    def __init__(self, module: Module, store: EntityStore, writer: Writer) -> None:
+    def __init__(self, module: Module, writer: Writer) -> None:
         self._vault, self._state, self._publish = module.vault, module.state, module.publish
-        self._suggest, self._store, self._writer = module.suggest, store, writer
+        self._suggest, self._store, self._writer = module.suggest, writer.store, writer
         self._one_at_a_time = asyncio.Lock()  # of two that begin together, both would suggest
 
     async def suggest(self, text: str, least: float = 0.0) -> list[MentionRow]:

@@ -236,7 +236,7 @@ class BrainModule(Module):
         description: str | None = None,
     ) -> rows.TypeShown:
         """Make a type."""
-        await self.brain.writer.set_type(name, fields or {}, key_strategy, description, is_new=True)
+        await self.brain.set_type(name, fields or {}, key_strategy, description, is_new=True)
         return await self._type(name)
 
     @route("POST", "/types/suggest")
@@ -260,13 +260,13 @@ class BrainModule(Module):
         description: str | None = None,
     ) -> rows.TypeShown:
         """Give a type these fields in the place of all that it had."""
-        await self.brain.writer.set_type(name, fields, key_strategy, description, is_new=False)
+        await self.brain.set_type(name, fields, key_strategy, description, is_new=False)
         return await self._type(name)
 
     @route("DELETE", "/types/{name}")
     async def delete_type(self, name: str) -> dict[str, str]:
         """Take a type away that no entity has."""
-        return await self.brain.writer.delete_type(name)
+        return await self.brain.delete_type(name)
 
     @route("GET", "/entities/by_id")
     async def get_entity(self, id: str) -> dict[str, object]:
@@ -320,7 +320,7 @@ class BrainModule(Module):
     ) -> dict[str, object]:
         """Give an entity's fields these values. Its text is `body`, in `data` or beside it."""
         del commit_msg
-        changed = await self.brain.writer.update_entity(id, _with_body(data, rest))
+        changed = await self.brain.update_entity(id, _with_body(data, rest))
         return {**await self._shown(changed.path), "entity_id": changed.key}
 
     @route("DELETE", "/entities/{id...}", tolerant=True)
@@ -405,11 +405,11 @@ class BrainModule(Module):
         if action == "set":
             await self.brain.store.ready()
             is_new = name not in self.brain.store.types.by_name
-            await self.brain.writer.set_type(name, fields or {}, None, description, is_new=is_new)
+            await self.brain.set_type(name, fields or {}, None, description, is_new=is_new)
         elif action == "suggest":
             await self.brain.suggest_type(name, fields, description)
         elif action == "delete":
-            await self.brain.writer.delete_type(name)
+            await self.brain.delete_type(name)
         return await self.brain.types()
 
     async def _type(self, name: str) -> rows.TypeShown:

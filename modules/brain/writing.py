@@ -9,7 +9,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from parachuted.errors import EditRefusedError, NotFoundError
-from parachuted.modules import Note, NoteChange, SetKey
+from parachuted.modules import Note, NoteChange, SetKey, interface
 
 from . import compose, type_file
 from .compose import BODY, RELATIONSHIPS, link_line, merged, new_file, relinked, union
@@ -41,7 +41,14 @@ class Writer:
         self.store, self.limit_s = store, _LIMIT_S
         self._being_made = WeakValueDictionary[tuple[str, str], asyncio.Lock]()
 
-    async def upsert_entity(self, entity_type: str, data: Mapping[str, Json]) -> Upserted:
+    @interface("BrainInterface")
+    async def upsert_entity(
+        self, entity_type: str, data: Mapping[str, Json], commit_msg: str | None = None
+    ) -> Upserted:
+        """Write an entity: the one that `data` names by `para_id`, or by its name and type, or a
+        new one. Aliases, tags and relationships are added to those that it has.
+        """
+        del commit_msg  # why a file changed is known by its cause
         text = (_body(data) or "").strip()
         await self.store.ready()
         kind = _kind(self.store.types, entity_type)
@@ -84,12 +91,18 @@ class Writer:
         await self._update(known, lambda _whole: data, is_whole=True)
         return await self.store.read(await self.store.find(known.path))
 
+    @interface("BrainInterface")
     async def delete_entity(self, entity_id: str) -> dict[str, str]:
+        """Remove an entity's file. `parachute undo` brings it back."""
         known = await self.store.read(await self.store.find(entity_id))
         await self.store.delete(known.path)
         return {"entity_id": known.key, "path": known.path}
 
+    @interface("BrainInterface")
     async def link(self, path: str, para_id: str, label: str | None = None) -> Linked:
+        """Link to an entity: from another one, in its `## Relationships`; from any other note, in
+        the `mentions` of its frontmatter. What is linked already stays as it is.
+        """
         target = await self.store.read(await self.store.find(para_id))
         source = self.store.index.find(path)
         if source is None:
@@ -112,7 +125,7 @@ class Writer:
         linked = await self.store.change(source.path, related)
         return Linked(path=source.path, para_id=target.key, linked=linked)
 
-    async def merge(self, keep: str, other: str) -> Merged:
+    async def merge_entities(self, keep: str, other: str) -> Merged:
         main = await self.store.read(await self.store.find(keep))
         gone = await self.store.read(await self.store.find(other))
         if main.path == gone.path:

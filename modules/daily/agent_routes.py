@@ -12,17 +12,18 @@ from typing_extensions import TypedDict
 from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.modules import Finding, Module, mcp_tool, reading, route, visible_to_agents
 
-from .agents import FOLDER, WEEKDAYS, AgentOutcome, Agents, AgentState, JournalAgent
+from .agents import FOLDER, WEEKDAYS, AgentOutcome, Agents, JournalAgent
 from .reflection import quoted_entries, session_lines
 
 _AGENTS: Final = "/api/modules/daily/agents"
 
 
 class ScheduleShape(TypedDict):
-    """When an agent runs, as `HH:MM` in local time."""
+    """When an agent runs, as `HH:MM` in local time; `day` where it is once a week."""
 
     enabled: bool
     time: str
+    day: str | None
 
 
 class StateShape(TypedDict):
@@ -34,7 +35,9 @@ class StateShape(TypedDict):
 
 
 class AgentShape(TypedDict):
-    """One agent; `outputPath` is a pattern with `{date}`."""
+    """One agent; `outputPath` is a pattern with `{date}`, `text` the file's, or what one would
+    begin with (`shipped`).
+    """
 
     name: str
     displayName: str
@@ -42,6 +45,10 @@ class AgentShape(TypedDict):
     schedule: ScheduleShape
     outputPath: str
     state: StateShape
+    approved: bool
+    file: str
+    shipped: bool
+    text: str
 
 
 class AgentToday(AgentShape):
@@ -102,71 +109,16 @@ class Transcript(TypedDict):
     messages: list[TranscriptMessage]
 
 
-class ScheduledAgent(TypedDict):
-    """`time` is `HH:MM`; `text` is the file's, or what one would begin with (`shipped`)."""
-
-    name: str
-    title: str
-    description: str
-    enabled: bool
-    time: str
-    day: str | None
-    approved: bool
-    output: str
-    file: str
-    shipped: bool
-    text: str
-    last_run_at: str | None
-    last_day: str | None
-
-
-class ScheduledAgents(TypedDict):
-    """All of them, by name."""
-
-    agents: list[ScheduledAgent]
-
-
 class AgentRoutes(Module):
     journal_agents: Agents
 
     async def run_scheduled_agent(self, name: str) -> None:
         await self.journal_agents.run(name)
 
-    @route("GET", "/agents")
-    async def scheduled_agents(self) -> ScheduledAgents:
-        """The scheduled agents with their days and whether each is approved."""
-        agents = self.journal_agents
-        return {"agents": [await self._scheduled(one) for one in await agents.all()]}
-
-    async def _scheduled(self, agent: JournalAgent) -> ScheduledAgent:
-        agents = self.journal_agents
-        state = await agents.state_of(agent.name)
-        return {
-            "name": agent.name,
-            "title": agent.display_name,
-            "description": agent.description,
-            "enabled": agent.is_enabled,
-            "time": f"{agent.at:%H:%M}",
-            "day": None if agent.weekday is None else WEEKDAYS[agent.weekday],
-            "approved": await agents.is_approved(agent),
-            "output": agent.output,
-            "file": f"{FOLDER}{agent.name}.md",
-            "shipped": agent.is_shipped,
-            "text": await agents.text_of(agent),
-            "last_run_at": state.get("last_run_at"),
-            "last_day": state.get("last_processed_date"),
-        }
-
     @route("GET", "/", prefix=_AGENTS, tolerant=True)
     async def list_agents(self) -> AgentPage:
         """The journal's scheduled agents."""
-        agents = await self.journal_agents.all()
-        return {
-            "agents": [
-                agent_shape(agent, await self.journal_agents.state_of(agent.name))
-                for agent in agents
-            ]
-        }
+        return {"agents": [await self._shape(one) for one in await self.journal_agents.all()]}
 
     @route("GET", "/status", prefix=_AGENTS, tolerant=True)
     async def agents_on(self, date: dt.date | None = None) -> DayOfAgents:
@@ -181,7 +133,7 @@ class AgentRoutes(Module):
         agent = await self.journal_agents.get(name)
         on_today = await self._agent_on(agent, today())
         return {
-            **agent_shape(agent, await self.journal_agents.state_of(agent.name)),
+            **await self._shape(agent),
             "hasTodayOutput": on_today["hasOutput"],
             "todayOutputPath": on_today["outputPath"],
         }
@@ -262,6 +214,30 @@ class AgentRoutes(Module):
         """Write a scheduled agent's output of a day; returns its path."""
         return await self.journal_agents.write(await self.journal_agents.get(agent), day, content)
 
+    async def _shape(self, agent: JournalAgent) -> AgentShape:
+        agents = self.journal_agents
+        state = await agents.state_of(agent.name)
+        return {
+            "name": agent.name,
+            "displayName": agent.display_name,
+            "description": agent.description,
+            "schedule": {
+                "enabled": agent.is_enabled,
+                "time": f"{agent.at:%H:%M}",
+                "day": None if agent.weekday is None else WEEKDAYS[agent.weekday],
+            },
+            "outputPath": agent.output,
+            "state": {
+                "lastRunAt": state.get("last_run_at"),
+                "lastProcessedDate": state.get("last_processed_date"),
+                "runCount": state.get("run_count", 0),
+            },
+            "approved": await agents.is_approved(agent),
+            "file": f"{FOLDER}{agent.name}.md",
+            "shipped": agent.is_shipped,
+            "text": await agents.text_of(agent),
+        }
+
     async def _agent_on(self, agent: JournalAgent, day: dt.date) -> AgentOnDay:
         path, state = agent.output_path(day), await self.journal_agents.state_of(agent.name)
         is_there = await self.vault.exists(path)
@@ -281,18 +257,3 @@ class AgentRoutes(Module):
 
 def today() -> dt.date:
     return dt.datetime.now().astimezone().date()
-
-
-def agent_shape(agent: JournalAgent, state: AgentState) -> AgentShape:
-    return {
-        "name": agent.name,
-        "displayName": agent.display_name,
-        "description": agent.description,
-        "schedule": {"enabled": agent.is_enabled, "time": f"{agent.at:%H:%M}"},
-        "outputPath": agent.output,
-        "state": {
-            "lastRunAt": state.get("last_run_at"),
-            "lastProcessedDate": state.get("last_processed_date"),
-            "runCount": state.get("run_count", 0),
-        },
-    }

@@ -25,10 +25,17 @@ from parachuted.errors import (
     NotFoundError,
     ParachuteError,
 )
-from parachuted.modules import AgentNarrowing, Finding, Module, reading
+from parachuted.modules import (
+    AgentNarrowing,
+    Finding,
+    Module,
+    YamlRejectedError,
+    read_yaml,
+    reading,
+)
 
 from . import reflection
-from .entry import front_end, front_map, front_values, split
+from .entry import front_end, split
 from .layouts import Dated
 from .reflection import loops_in
 
@@ -95,19 +102,16 @@ def is_name(name: str) -> bool:
 def parse_agent(name: str, text: str, *, is_shipped: bool = False) -> JournalAgent:
     """What cannot be understood counts as not said."""
     lines = split(text)
-    values = front_values(lines)
-    schedule, output = front_map(lines, "schedule"), front_map(lines, "output")
-    clock = schedule.get("time") or _text(values, "schedule")
-    path = output.get("path") or _text(values, "output")
-    path = path.replace("{name}", name)
-    day = schedule.get("day", "").casefold()
-    days = _text(values, "days")
+    values = _front(lines)
+    schedule = _map(values, "schedule", "time")
+    path = _text(_map(values, "output", "path"), "path").replace("{name}", name)
+    day, days = _text(schedule, "day").casefold(), _text(values, "days")
     return JournalAgent(
         name=name,
         display_name=_text(values, "displayName") or name.replace("-", " ").capitalize(),
         description=_text(values, "description"),
-        is_enabled=schedule.get("enabled", "").casefold() not in _OFF,
-        at=_time(clock),
+        is_enabled=_text(schedule, "enabled").casefold() not in _OFF,
+        at=_time(_text(schedule, "time")),
         weekday=WEEKDAYS.index(day) if day in WEEKDAYS else None,
         days=min(int(days), _MOST_DAYS) if days.isdecimal() and int(days) else 1,
         is_shipped=is_shipped,
@@ -119,16 +123,30 @@ def parse_agent(name: str, text: str, *, is_shipped: bool = False) -> JournalAge
     )
 
 
-def _text(values: Mapping[str, str | tuple[str, ...]], key: str) -> str:
-    value = values.get(key, "")
+def _front(lines: Sequence[str]) -> Mapping[str, object]:
+    with suppress(YamlRejectedError):
+        node = read_yaml("".join(lines[1 : max(front_end(lines) - 1, 1)]))
+        values = node.plain() if node else None
+        return values if isinstance(values, dict) else {}
+    return {}
+
+
+def _map(values: Mapping[str, object], key: str, usual: str) -> Mapping[str, object]:
+    """A mapping; a text in its place is what `usual` says."""
+    value = values.get(key)
+    return value if isinstance(value, dict) else {usual: value}
+
+
+def _text(values: Mapping[str, object], key: str) -> str:
+    value = values.get(key)
     return value if isinstance(value, str) else ""
 
 
-def _tools(said: str | tuple[str, ...] | None) -> tuple[str, ...]:
+def _tools(said: object) -> tuple[str, ...]:
     if said is None or said == "":
         return TOOLS[:3]
     names = [part.strip() for part in said.split(",")] if isinstance(said, str) else said
-    return tuple(tool for tool in TOOLS if tool in names)
+    return tuple(tool for tool in TOOLS if isinstance(names, list) and tool in names)
 
 
 def _time(clock: str) -> time:
@@ -348,9 +366,6 @@ class Agents:
                 narrowing=AgentNarrowing(read=agent.readable, tools=agent.tools),
             )
         except AgentUnavailableError:
-            if not agent.is_shipped:
-                own = [loop for loop in loops_in(entries) if loop.closed_by is None]
-                return reflection.listed(agent.display_name, entries, own)
             ids = [para_id for entry in entries for para_id in entry.entry.mentions]
             return reflection.reflect(entries, loops, await self._names_of(ids))
         words, proposals = _split_proposals(words)

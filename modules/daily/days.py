@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 import secrets
+import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import (
     AsyncIterator,
@@ -20,19 +21,17 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Final, Protocol, TypedDict
 
 from parachuted.errors import ActRefusedError, ConflictError, EditRefusedError, NotFoundError
 from parachuted.modules import (
     Finding,
-    StateAccess,
     VaultAccess,
     is_shortened,
     reading,
     retry_on_conflict,
-    visible_to_agents,
 )
 
 from . import entries, journal, layouts
@@ -41,20 +40,12 @@ from .entry import KEY_LENGTH, KEY_LETTERS, Entry, JournalError, short_id
 from .layouts import ENTRIES, JOURNALS, UNKNOWN_DAY, Dated, Layout, has_id
 
 _MOST_HITS = 200
-_BASELINE = "baseline"
 _IDS: Final = "Daily/ids.jsonl"
 
 
 class Changes(TypedDict):
     created: list[Dated]
     updated: list[Dated]
-
-
-@dataclass(frozen=True, slots=True)
-class _Appended:
-    dated: Dated
-    before: bytes
-    after: bytes
 
 
 class Put(Protocol):
@@ -64,13 +55,12 @@ class Put(Protocol):
 class Days:
     """In memory is where each entry is, never its text: each caller gets what it may read."""
 
-    def __init__(self, vault: VaultAccess, state: StateAccess) -> None:
-        self._vault, self._state = vault, state
-        self._seen: ByPath[str] = ByPath(state, "seen/")
+    def __init__(self, vault: VaultAccess, database: sqlite3.Connection) -> None:
+        self._vault, self._database = vault, database
+        self._seen: ByPath[str] = ByPath(database, "seen")
         self._looking, self._writing = asyncio.Lock(), asyncio.Lock()
         self._days: dict[str, str] = {}
         self._texts: dict[str, bytes] = {}
-        self._appended: dict[str, _Appended] = {}
         self._findings: dict[str, list[Finding]] = {}
 
     async def findings(self) -> list[Finding]:
@@ -83,7 +73,6 @@ class Days:
 
     async def load(self) -> Changes:
         """What was written while the daemon was off is new, except on the first start."""
-        await self._seen.load()
         found = Changes(created=[], updated=[])
         present = await self._paths()
         gone = set(self._seen).difference(present)  # last, so that what moved is still known
@@ -98,19 +87,16 @@ class Days:
             self._findings[path] = [Finding(path=path, problem=said)]
         for path in unread:
             _add(found, self._compare(path, ()))
-        await self._seen.save()
-        if await self._state.get(_BASELINE) is None:
-            await self._state.put(_BASELINE, value=True)
-            return Changes(created=[], updated=[])
-        return found
+        if self._database.execute("PRAGMA user_version").fetchone()[0]:
+            return found
+        self._database.execute("PRAGMA user_version = 1")
+        return Changes(created=[], updated=[])
 
     async def look(self, path: str) -> Changes:
         if not layouts.owns(path):
             return Changes(created=[], updated=[])
         async with self._looking:  # two looks at once would both find the same entry new
-            changes = await self._look(path)
-            await self._seen.save()
-            return changes
+            return await self._look(path)
 
     async def follow_move(self, source: str, path: str) -> None:
         """Its entries are not new there."""
@@ -118,12 +104,10 @@ class Days:
             self._texts.pop(path, None)
             if layouts.owns(path):
                 self._seen.move(source, path)
-                await self._seen.save()
 
     async def _look(self, path: str) -> Changes:
         found: Sequence[Dated] = ()
         before = self._texts.pop(path, None)
-        made = self._appended.pop(path, None)
         with self._reading(path), suppress(NotFoundError):
             try:
                 text = await self._vault.read(path)
@@ -134,11 +118,6 @@ class Days:
             present = self._texts[path] = _digest(text)
             if before == present:
                 return Changes(created=[], updated=[])
-            is_all = made is not None and (made.before, made.after) == (before, present)
-            if made and is_all and visible_to_agents(text) is text:
-                mark, digest = made.dated.mark, digest_of(made.dated.entry)
-                self._seen.put(path, {**self._seen.get(path), mark: digest})
-                return Changes(created=[made.dated], updated=[])
             found = layouts.read(path, text)
         return self._compare(path, found)
 
@@ -325,20 +304,11 @@ class Days:
 
     async def _append(self, day: str, entry: Entry, put: Put) -> str:
         path = layouts.journal_path(day)
-        new = journal.append(journal.new_journal(day), entry)
-        (dated,) = layouts.read(path, new)
-
-        def with_entry(text: str) -> str:
-            changed = journal.append(text, entry)
-            if "\r" not in text:  # else the entry is not what it is alone
-                self._appended[path] = _Appended(dated, _digest(text), _digest(changed))
-            return changed
-
         async with self._writing:
             try:
-                await put(path, new)
+                await put(path, journal.append(journal.new_journal(day), entry))
             except ConflictError:  # the day has a file now
-                await self._change(path, with_entry, put)
+                await self._change(path, lambda text: journal.append(text, entry), put)
         return path
 
     async def _put(self, path: str, text: str, *, base: str | None = None) -> str:

@@ -107,7 +107,6 @@ _ITEM = re.compile(r" *- +(?P<value>\S.*)")
 _PLAIN = re.compile(
     r"(?!.*---)[A-Za-z0-9_/](?:[^\x00-\x1f\x7f#\"':\[\]{},&*!|>%@`]|:(?=\S))*(?<!\s)(?<!:)"
 )
-_PAIR = re.compile(r"[{,]\s*[\"']?([\w-]+)[\"']?\s*:\s*(\"[^\"]*\"|'[^']*'|[^,}]*)")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
@@ -182,20 +181,3 @@ def scalar(value: str) -> str:
 def _listed(value: str) -> tuple[str, ...]:
     inner = value[1:].partition("]")[0]
     return tuple(text_of(part) for part in inner.split(",") if part.strip())
-
-
-def front_map(lines: Sequence[str], key: str) -> Mapping[str, str]:
-    found: dict[str, str] = {}
-    is_inside = False
-    for line in lines[1 : max(front_end(lines) - 1, 1)]:
-        named = KEY.fullmatch(bare(line))
-        if named is None:
-            continue
-        name, value = named["key"].strip("\"'"), (named["value"] or "").strip()
-        if not named["indent"]:
-            is_inside = name == key
-            if is_inside and value[:1] == "{":
-                found |= {pair[1]: text_of(pair[2]) for pair in _PAIR.finditer(value)}
-        elif is_inside:
-            found[name] = text_of(value)
-    return found

@@ -6,6 +6,7 @@ suggested to a person, once each. What a person put there stays.
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -25,17 +26,15 @@ class Mentions:
     """`_linked` is what was written, `_asked` suggested, `_due` not yet brought up to date."""
 
     def __init__(
-        self, module: Module, read: Callable[[str], Awaitable[Sequence[Dated] | None]]
+        self,
+        module: Module,
+        database: sqlite3.Connection,
+        read: Callable[[str], Awaitable[Sequence[Dated] | None]],
     ) -> None:
         self._module, self._read = module, read
-        self._linked: ByPath[list[str]] = ByPath(module.state, "linked/")
-        self._asked: ByPath[list[str]] = ByPath(module.state, "asked/")
-        self._due: ByPath[bool] = ByPath(module.state, "due/")
-
-    async def load(self) -> None:
-        await self._linked.load()
-        await self._asked.load()
-        await self._due.load()
+        self._linked: ByPath[list[str]] = ByPath(database, "linked")
+        self._asked: ByPath[list[str]] = ByPath(database, "asked")
+        self._due: ByPath[bool] = ByPath(database, "due")
 
     def of(self, dated: Dated) -> list[str]:
         linked = self._linked.get(dated.path).get(dated.mark, [])
@@ -47,12 +46,10 @@ class Mentions:
             marks = {dated.mark: True for dated in changed}
             self._due.put(path, {**self._due.get(path), **marks})
         await self._bring_up(path, changed, present)
-        await self._due.save()
 
     async def follow_due(self) -> None:
         for path in [*self._due]:
             await self._bring_up(path)
-        await self._due.save()
 
     async def _bring_up(
         self, path: str, changed: Sequence[Dated] = (), present: Collection[str] | None = None
@@ -78,8 +75,6 @@ class Mentions:
         else:
             left = {mark: True for mark in self._due.get(path) if mark not in due}
             self._due.put(path, left)
-        await self._linked.save()
-        await self._asked.save()
 
     async def _follow(
         self,

@@ -29,6 +29,7 @@ from parachuted.modules import (
 from .agent_routes import AgentRoutes, today
 from .agents import FOLDER, Agents
 from .asking import Asking
+from .by_path import open_database
 from .days import Changes, Days
 from .entry import key_of_text
 from .imports import Imports, TransferRoutes
@@ -81,18 +82,19 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
     settings: DailySettings
 
     async def on_enable(self) -> None:
-        self._days = Days(self.vault, self.state)
+        database = await asyncio.to_thread(open_database, self.data_folder / "files.db")
+        self._database = database
+        self._days = Days(self.vault, database)
         self._recordings = Recordings(
             self._days, self.vault, self.state, self.settings.transcription
         )
         self.upload_locks = defaultdict(asyncio.Lock)
-        self._mentions = Mentions(self, self._days.whole)
+        self._mentions = Mentions(self, database, self._days.whole)
         self.journal_agents = Agents(self, self._visible, self._names_of)
         self._imports = Imports(self, self._days, self.settings.layout, self._look)
         self._creating = asyncio.Lock()
         self._asking = Asking(self, partial(self._days.search, for_agents=True))
         await self.journal_agents.plan()
-        await self._mentions.load()
         changes = await self._days.load()
         self._announce(changes)
         by_path: defaultdict[str, list[Dated]] = defaultdict(list)
@@ -102,6 +104,9 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
                 await self._recordings.add([change], is_limited=False)
         for path, changed in by_path.items():
             await self._mentions.follow(path, changed, self._days.marks(path))
+
+    async def on_disable(self) -> None:
+        self._database.close()
 
     async def doctor(self) -> list[Finding]:
         """Ids that two files have, files that cannot be read, and agents that cannot run."""

@@ -98,7 +98,6 @@ _QUESTION = re.compile(r"#{1,6}[ \t]+.*question.*", re.IGNORECASE)
 _SENTENCE = re.compile(r"(.+?[.!?…])(?:\s|$)", re.DOTALL)
 _LONGEST = 200
 _MOST_NAMES, _MOST_LOOPS = 12, 20
-_UNASKED = "*No model could be asked to write “{}”. These are the entries that it would be about:*"
 OFFLINE_NOTE = "*Made without a model, from the entries' own words.*"
 
 
@@ -168,16 +167,6 @@ def reflect(entries: Sequence[Dated], loops: Sequence[OpenLoop], names: Mapping[
     ]
     sections = (f"## {title}\n\n" + "\n".join(lines) for title, lines in parts if lines)
     return f"{OFFLINE_NOTE}\n\n" + "\n\n".join(sections)
-
-
-def listed(agent: str, entries: Sequence[Dated], loops: Sequence[OpenLoop]) -> str:
-    """What a person's own agent leaves without a model: its entries, and their open loops."""
-    parts = [
-        ("Entries", [f"- {first_of(entry)} {link_to(entry)}" for entry in entries]),
-        ("Open loops", [f"- {loop.text} {_opened(loop)}" for loop in loops][:_MOST_LOOPS]),
-    ]
-    sections = (f"## {title}\n\n" + "\n".join(lines) for title, lines in parts if lines)
-    return "\n\n".join([_UNASKED.format(agent), *sections])
 
 
 def _opened(loop: OpenLoop) -> str:

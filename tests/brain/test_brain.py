@@ -28,7 +28,7 @@ async def test_one_new_name_that_comes_many_times_at_once_is_one_entity(
 async def test_an_entity_that_is_being_made_is_not_made_a_second_time(
     empty_brain, monkeypatch: pytest.MonkeyPatch
 ):
-    writer = empty_brain.instance.brain.writer
+    writer = empty_brain.instance.brain
     monkeypatch.setattr(writer, "limit_s", 0.01)
     add = writer.store.add
 

@@ -210,7 +210,7 @@ async def test_the_app_lists_the_vaults_agents_and_those_that_are_shipped(tmp_pa
     async with daily(tmp_path, answers=offline) as module:
         agents = (await module.request("GET", AGENTS))["agents"]
         assert [agent["name"] for agent in agents] == ["reflection", "sums", "weekly-review"]
-        assert agents[2]["schedule"] == {"enabled": True, "time": "04:00"}
+        assert agents[2]["schedule"] == {"enabled": True, "time": "04:00", "day": None}
         assert agents[0]["outputPath"] == "Daily/reflections/{date}.md"
 
         await write(module, "Words.")
@@ -341,11 +341,10 @@ async def test_an_own_agent_without_a_model_says_so_and_lists_what_it_covers(tmp
         await module.request("POST", f"{AGENTS}/walks/run", body=RUN)
         text = (tmp_path / "Daily/walks/2026-02-24.md").read_text()
 
-    assert "*No model could be asked to write “Walks”." in text
-    assert "## Entries\n\n- Walked far. [[Daily/journals/2026-02-24#para:" in text
+    assert "*Made without a model, from the entries' own words.*" in text
+    assert "- Walked far. [[Daily/journals/2026-02-24#para:" in text
     assert "## Open loops\n\n- Call Lee [[Daily/journals/2026-02-24|2026-02-24]]" in text
     assert "Old loop" not in text
-    assert "question" not in text
 
 
 async def test_an_agent_is_given_what_its_tools_name_and_no_more(live: Live, vault: Path):
@@ -398,14 +397,16 @@ async def test_the_daemons_agents_are_listed_with_their_files_and_work_offline(
         assert status in {200, 201}, reported
 
         async def agents() -> dict[str, dict]:
-            found = (await get(daemon_rig, "/api/daily/agents"))["agents"]
+            found = (await get(daemon_rig, AGENTS))["agents"]
             return {one["name"]: one for one in found}
 
         found = await agents()
         mine, shipped = found["mine"], found["reflection"]
-        assert (mine["time"], mine["day"], mine["approved"]) == ("21:30", "sunday", False)
+        assert mine["schedule"] == {"enabled": True, "time": "21:30", "day": "sunday"}
+        assert not mine["approved"]
         assert (mine["shipped"], mine["text"]) == (False, text)
-        assert (shipped["time"], shipped["day"], shipped["approved"]) == ("03:00", None, True)
+        assert shipped["schedule"] == {"enabled": True, "time": "03:00", "day": None}
+        assert shipped["approved"]
         assert (shipped["shipped"], shipped["text"].startswith("---\n")) == (True, True)
         assert not (vault / shipped["file"]).exists()
         await post(daemon_rig, "/api/modules/daily/commands/approve", {"name": "mine"})

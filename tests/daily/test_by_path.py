@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 from tests.daily.journal_of import DAY, created, daily
 from tests.module_files import daily_file
 
-ByPath = daily_file("by_path").ByPath
+by_path = daily_file("by_path")
 
 
-async def test_more_than_one_value_of_the_state_can_hold_is_kept_and_found_again(journal):
-    many = {f"# 1 Entry {number} {'ü' * 20}": "d" * 24 for number in range(8_000)}
-    kept = ByPath(journal.state, "seen/")
-    kept.put(DAY, many)
-    kept.put("Daily/journals/2026-02-25.md", {"a": "1"})
-    await kept.save()
-    again = ByPath(journal.state, "seen/")
-    await again.load()
-    assert (again.get(DAY), again.path_of("a")) == (many, "Daily/journals/2026-02-25.md")
+def test_what_was_put_is_there_when_the_file_is_opened_again(tmp_path: Path):
+    file = tmp_path / "files.db"
+    with closing(by_path.open_database(file)) as database:
+        kept = by_path.ByPath(database, "seen")
+        kept.put(DAY, {"a": "1", "\ud800": "2"})
+        kept.put("Daily/journals/2026-02-25.md", {"b": ["3"]})
+        kept.put(DAY, {"\ud800": "2", "c": "4"})
+        kept.move("Daily/journals/2026-02-25.md", "Daily/journals/2026-02-26.md")
 
-    again.put(DAY, {"b": "2"})
-    await again.save()
-    last = ByPath(journal.state, "seen/")
-    await last.load()
-    assert dict(last.get(DAY)) == {"b": "2"}
+    with closing(by_path.open_database(file)) as database:
+        again = by_path.ByPath(database, "seen")
+        assert dict(again.get(DAY)) == {"\ud800": "2", "c": "4"}
+        assert again.path_of("b") == "Daily/journals/2026-02-26.md"
+        assert [*by_path.ByPath(database, "other")] == []
+
+    file.write_bytes(b"no database" * 1_000)
+    with closing(by_path.open_database(file)) as database:
+        assert [*by_path.ByPath(database, "seen")] == []
 
 
 async def test_a_day_of_very_many_entries_and_one_long_heading_are_followed(tmp_path: Path):

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.daily.journal_of import created, daily, write
+from tests.daily.journal_of import DAY, created, daily, write
 
 EDITOR = st.sampled_from(["", "adds", "changes"])
 ROUNDS = st.lists(
@@ -68,3 +69,34 @@ async def play(vault: Path, rounds: Sequence[tuple[Sequence[str], str]]) -> None
 
         assert sorted(row["snippet"] for row in page["entries"]) == sorted(expected.values())
         assert len(created(module)) == len(expected)
+
+
+async def test_what_an_editor_adds_between_two_entries_is_announced(journal, tmp_path: Path):
+    await write(journal, "First")
+    with (tmp_path / DAY).open("a") as file:
+        file.write("\n# Typed\n\nBy hand.\n")
+    await write(journal, "Second")
+    await journal.event("file.modified", path=DAY)
+    (tmp_path / DAY).write_text((tmp_path / DAY).read_text().replace("First", "Changed"))
+    await write(journal, "Third")
+    await journal.event("file.modified", path=DAY)
+
+    assert created(journal) == ["First", "By hand.", "Second", "Third"]
+    updated = [data for name, data in journal.published if name == "daily.entry.updated"]
+    assert [data["content"] for data in updated] == ["Changed"]
+
+
+@pytest.mark.parametrize(
+    "front", ["", "---\nprivate: true\n---\n", "---\r\ndate: 2026-02-24\r\n---\r\n"]
+)
+async def test_days_that_are_not_ours_get_their_entries_as_they_are(tmp_path: Path, front: str):
+    (tmp_path / DAY).parent.mkdir(parents=True)
+    (tmp_path / DAY).write_bytes(front.encode())
+    async with daily(tmp_path) as module:
+        ids = [await write(module, f"Thought {number}\n\nmore") for number in range(3)]
+        await module.event("file.modified", path=DAY)
+        expected = "" if "private" in front else "Thought {}\n\nmore"
+        said = [str(one).replace("\r", "") for one in created(module)]
+        assert said == [expected.format(number) for number in range(3)]
+        for entry_id in ids:
+            assert (await module.request("GET", f"/entries/{entry_id}"))["id"] == entry_id

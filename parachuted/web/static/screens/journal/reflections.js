@@ -14,7 +14,7 @@ import { readNote } from '../vault/note-text.js';
 import { withSchedule } from './schedule.js';
 
 export function Reflections() {
-  const page = useLoad((signal) => get('/api/daily/agents', {}, signal), []);
+  const page = useLoad((signal) => get('/api/modules/daily/agents', {}, signal), []);
   useEvents(['daily.', 'file.'], (told) => { if (told.event === 'reset' || /^Daily\/\.agents\/|^$/.test(String(told.data.path ?? ''))) page.reload(); });
   const agents = /** @type {any[]} */ (page.data?.agents ?? []);
   return html`
@@ -42,18 +42,18 @@ function Reflection({ of, onChange }) {
   const approve = async () => {
     try {
       await post('/api/modules/daily/commands/approve', { name: of.name });
-      toast(t.journal.approved(of.title));
+      toast(t.journal.approved(of.displayName));
       onChange();
     } catch (error) {
       toastProblem(error);
     }
   };
-  const when = of.enabled ? t.journal.runsAt(of.day ? t.journal.weekday[of.day] : t.journal.everyDay, of.time) : t.journal.isOff;
+  const when = of.schedule.enabled ? t.journal.runsAt(of.schedule.day ? t.journal.weekday[of.schedule.day] : t.journal.everyDay, of.schedule.time) : t.journal.isOff;
   return html`
-    <details class="reflection"><summary>${of.title} ${of.approved ? html`<span class="soft">${when}</span>` : html`<${Tag} kind="wait">${t.modules.states.unapproved}<//>`}</summary>
+    <details class="reflection"><summary>${of.displayName} ${of.approved ? html`<span class="soft">${when}</span>` : html`<${Tag} kind="wait">${t.modules.states.unapproved}<//>`}</summary>
       ${of.description && html`<p class="soft">${of.description}</p>`}
-      <p class="soft">${of.last_run_at ? `${t.journal.lastRun} ${ago(of.last_run_at)}` : t.journal.neverRan}
-        ${of.last_day && html` <a href=${noteAddress(of.output.replaceAll('{date}', of.last_day))}>${t.journal.seeOutput}</a>`}</p>
+      <p class="soft">${of.state.lastRunAt ? `${t.journal.lastRun} ${ago(of.state.lastRunAt)}` : t.journal.neverRan}
+        ${of.state.lastProcessedDate && html` <a href=${noteAddress(of.outputPath.replaceAll('{date}', of.state.lastProcessedDate))}>${t.journal.seeOutput}</a>`}</p>
       ${!of.approved && html`<p>${t.journal.unapproved} <a href=${noteAddress(of.file)}>${t.journal.readFile}</a></p><${Command}>parachute daily approve ${of.name}<//>${mayWrite && html`<p><${Button} onClick=${approve}>${t.journal.approve}<//></p>`}`}
       ${mayWrite && of.approved && html`<p><${Button} disabled=${isBusy} onClick=${run}>${t.journal.runNow}<//></p>`}
       ${may('vault', 'write') && html`<${Schedule} of=${of} onChange=${onChange} />`}
@@ -62,7 +62,7 @@ function Reflection({ of, onChange }) {
 
 /** @param {{of: any, onChange: () => void}} props */
 function Schedule({ of, onChange }) {
-  const [wish, setWish] = useState(/** @type {any} */ ({ enabled: of.enabled, time: of.time, day: of.day ?? '' }));
+  const [wish, setWish] = useState(/** @type {any} */ ({ enabled: of.schedule.enabled, time: of.schedule.time, day: of.schedule.day ?? '' }));
   const save = async (/** @type {Event} */ event) => {
     event.preventDefault();
     try {
