@@ -28,8 +28,7 @@ from parachuted.modules import (
 from .no_model import shortened, summary_from, title_from
 from .prompt_parts import context_paths
 from .session import Fields, Session, now, one_line
-from .session_writer import TitleProtectedError
-from .sessions import Sessions
+from .sessions import Sessions, TitleProtectedError, refuse_change
 from .turn import RunSessions
 
 _HISTORY: Final = "History"
@@ -171,8 +170,9 @@ class Curator:
         lock = self._at_work.setdefault(session_id, asyncio.Lock())
         try:
             async with lock:
-                await self._sessions.check_can_change(session_id)
-                await self._observe(await self._sessions.get(session_id), exchange)
+                file = await self._sessions.read(session_id)
+                refuse_change(file)
+                await self._observe(file.session, exchange)
         except ParachuteError as error:  # it was removed or is broken, or its key was revoked
             self._module.log.info(
                 "a conversation's curator did not run",

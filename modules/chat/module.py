@@ -66,7 +66,4 @@ class ChatModule(
         ]
 
     async def on_disable(self) -> None:
-        try:
-            await self.turns.close()
-        finally:
-            await self.sessions.close()
+        await self.turns.close()

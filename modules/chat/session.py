@@ -6,7 +6,7 @@ import json
 import re
 import unicodedata
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -29,6 +29,8 @@ _MOST_NAME_BYTES = 240  # with a day and `.md` within 255
 _LONGEST_TITLE = 300
 _NO_NAME = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|#^\[\]]+')
 _DATED = re.compile(r"(?P<day>\d{4}-\d{2}-\d{2})[ _-]?(?P<rest>.*)", re.DOTALL)
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[ ._/-][A-Za-z0-9]+)*")
+_WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})
 _NAMESPACE = uuid.UUID("6d0c9a6e-4f1c-5b52-9d0e-0c8a3f6c7b11")
 
 
@@ -55,7 +57,7 @@ class Session:
     """Times are ISO 8601 in UTC.
 
     `continued_from` is the session that it goes on from, `parent_id` the one whose agent made it,
-    `history` the `chain_digest` of its messages, `forks` are edits of earlier messages.
+    `history` the `chain_digest` of its messages.
     """
 
     id: str
@@ -85,7 +87,6 @@ class Session:
     curator_last_run: Mapping[str, object] | None = None
     bridge_context_log: tuple[Mapping[str, object], ...] = ()
     metadata: Mapping[str, object] = field(default_factory=dict)
-    forks: tuple[Mapping[str, object], ...] = ()
     message_count: int = 0
     history: str = ""
 
@@ -118,7 +119,6 @@ _JSON: Final[Mapping[str, type]] = {
     "curator_last_run": dict,
     "bridge_context_log": list,
     "metadata": dict,
-    "forks": list,
 }
 _NESTED: Final[Mapping[str, Sequence[str]]] = {
     "permissions": [one.name for one in fields(SessionPermissions)],
@@ -204,6 +204,8 @@ def read_session(
     for key, kind in _JSON.items():
         if key in frontmatter:
             _read_json(key, frontmatter[key], kind, values, problems)
+    if "title" in values and not is_named(path, values["title"]):
+        values["title_source"] = "user"  # typed into the file, or as its name
     times = [at for at in (iso_time(message.at) for message in messages) if at is not None]
     created = iso_time(values.pop("created_at", None)) or min(times, default=None)
     changed = iso_time(modified) or now()
@@ -231,15 +233,28 @@ def edits_of(changes: Mapping[str, object], present: Mapping[str, object]) -> li
         if name in _NESTED:
             edits += _nested_edits(name, value, present)
         elif value is None or value in ("", (), [], {}):
-            edits += _removed([name], present)
+            edits += _removed(name, present)
         elif name in _JSON:
-            edits.append(SetKey(name, one_line_json(value)))
+            edits += _set(name, one_line_json(value), present)
         elif name in _LISTS:
             listed = value if isinstance(value, list | tuple) else ()
-            edits.append(SetKey(name, list(map(one_line, listed))))
+            edits += _set(name, list(map(one_line, listed)), present)
         else:
-            edits.append(SetKey(name, value if isinstance(value, bool) else one_line(value)))
+            edits += _set(name, value if isinstance(value, bool) else one_line(value), present)
     return edits
+
+
+def new_frontmatter(fields: Fields) -> str:
+    edits = [edit for edit in edits_of(fields, {}) if isinstance(edit, SetKey)]
+    return "\n".join(["---", *(f"{edit.key}: {_yaml(edit.value)}" for edit in edits), "---", ""])
+
+
+def _yaml(value: object) -> str:
+    """One value of new frontmatter, on one line."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_yaml, value))}]"
+    is_plain = isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS
+    return str(value) if is_plain else one_line_json(value)
 
 
 def check_value(name: str, value: object) -> None:
@@ -299,11 +314,7 @@ def _read_json(
 def _permissions(
     frontmatter: Mapping[str, object], problems: list[str]
 ) -> SessionPermissions | None:
-    nested = frontmatter.get("permissions")
-    said = {
-        **(nested if isinstance(nested, dict) else {}),
-        **{key: frontmatter[key] for key in _NESTED["permissions"] if key in frontmatter},
-    }
+    said = {key: frontmatter[key] for key in _NESTED["permissions"] if key in frontmatter}
     if not said:
         return None
     found: dict[str, Any] = {}
@@ -319,30 +330,29 @@ def _permissions(
 
 
 def _linked_bot(frontmatter: Mapping[str, object]) -> LinkedBot | None:
-    nested = frontmatter.get("linked_bot")
-    said = nested if isinstance(nested, dict) else {}
-    values = {
-        one.name: frontmatter.get(f"linked_bot_{one.name}", said.get(one.name))
-        for one in fields(LinkedBot)
-    }
+    values = {one.name: frontmatter.get(f"linked_bot_{one.name}") for one in fields(LinkedBot)}
     texts: dict[str, Any] = {name: str(one) for name, one in values.items() if one is not None}
     return LinkedBot(**texts) if {"platform", "chat_id"} <= texts.keys() else None
 
 
 def _nested_edits(name: str, value: object, present: Mapping[str, object]) -> list[NoteEdit]:
-    edits = _removed([name], present)
+    edits: list[NoteEdit] = []
     for key in _NESTED[name]:
         one = None if value is None else getattr(value, key.removeprefix(f"{name}_"))
         if one is None:
-            edits += _removed([key], present)
+            edits += _removed(key, present)
         else:
             listed = list(map(one_line, one)) if isinstance(one, list | tuple) else None
-            edits.append(SetKey(key, one_line(one) if listed is None else listed))
+            edits += _set(key, one_line(one) if listed is None else listed, present)
     return edits
 
 
-def _removed(keys: Iterable[str], present: Mapping[str, object]) -> list[NoteEdit]:
-    return [RemoveKey(key) for key in keys if key in present]
+def _removed(key: str, present: Mapping[str, object]) -> list[NoteEdit]:
+    return [RemoveKey(key)] if key in present else []
+
+
+def _set(key: str, value: Any, present: Mapping[str, object]) -> list[NoteEdit]:  # noqa: ANN401
+    return [] if key in present and present[key] == value else [SetKey(key, value)]
 
 
 def _list(value: object) -> tuple[str, ...] | None:

@@ -174,21 +174,16 @@ class SessionService(Module):
     @event("file.modified")
     async def on_changed(self, path: str, data: dict[str, object]) -> None:
         digest = data.get("digest")
-        await self.sessions.files.look(
-            path, str(digest) if digest else None, by_person=not data.get("run")
-        )
-        await self.sessions.retry_unwritten(path)
+        await self.sessions.look(path, str(digest) if digest else None)
 
     @event("file.deleted")
     async def on_deleted(self, path: str) -> None:
-        await self.sessions.files.look(path)
+        await self.sessions.look(path)
 
     @event("file.moved")
     async def on_moved(self, path: str, data: dict[str, object]) -> None:
         source = str(data.get("from", ""))
-        by_person = not data.get("run")
-        await self.sessions.files.follow_move(source, path, by_person=by_person)
-        await self.sessions.retry_unwritten(path)
+        await self.sessions.follow_move(source, path, by_person=not data.get("run"))
 
     @interface("ConversationInterface")
     async def create(

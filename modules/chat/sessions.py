@@ -1,7 +1,7 @@
 """Sessions: conversations as files, one note each below `Chat/sessions/`.
 
-A message is kept on the disk before `append` returns, and stands in the file a moment later;
-whatever is asked of a session waits for that.
+What is known of them between reads is in memory and made of the files; words are found by the
+vault's own search.
 """
 
 from __future__ import annotations
@@ -9,37 +9,97 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import time
 import uuid
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
-from pathlib import Path
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeAlias
+from weakref import WeakValueDictionary
 
-from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
-from parachuted.modules import Finding, Module, reading
+from parachuted.errors import ActRefusedError, ConflictError, EditRefusedError, NotFoundError
+from parachuted.modules import (
+    Finding,
+    Module,
+    Note,
+    NoteEdit,
+    ReplaceSpan,
+    SetKey,
+    is_conflict_copy,
+    is_shortened,
+    reading,
+    retry_on_conflict,
+)
 
-from .messages import Message, new_message_id
-from .session import FOLDER, Fields, Session, check_value, now
-from .session_files import SessionFile, SessionFiles
-from .session_index import SessionIndex
-from .session_writer import LoggedMessage, NewFile, SessionWriter, UnwrittenMessages, refuse_change
+from .messages import (
+    Conversation,
+    Message,
+    append_messages,
+    chain_digest,
+    compose_message,
+    new_message_id,
+    read_conversation,
+)
+from .session import (
+    FOLDER,
+    Fields,
+    Session,
+    check_value,
+    day_of,
+    edits_of,
+    file_name,
+    is_named,
+    is_named_by_us,
+    name_says,
+    new_frontmatter,
+    now,
+    read_session,
+    untitled,
+)
 
-_PAUSE_S = 0.05
-_SHARE = 4.0  # a file that takes long to write is written a fifth of the time at most
-_LONGEST_PAUSE_S = 5.0
+_APPEND_ATTEMPTS: Final = 40  # others may write at the end of the file all the time
+_MOST_TWINS: Final = 1_000
+_MOST_FOUND: Final = 100
+_OPENED = re.compile(r"\ufeff?---[ \t]*\r?\n")
+_KEY = re.compile(r"[\"']?[A-Za-z_][\w .-]*[\"']?[ \t]*:(?:\s|\Z)")
+_CONFLICT = re.compile(
+    r"^<{7}(?: [^\r\n]*)?\r?$.*?^={7}\r?$.*?^>{7}(?: |\r?$)", re.MULTILINE | re.DOTALL
+)
+_FENCE = re.compile(
+    r"^ {0,3}(`{3,}|~{3,})[^\n]*$.*?(?:^ {0,3}\1[`~]*[ \t]*\r?$|\Z)", re.MULTILINE | re.DOTALL
+)
+_LINKS = re.compile(r"(?:\n\n!\[\[[^\]\n]+\]\])+\Z")
+NewFile: TypeAlias = Callable[[str, str], Awaitable[str]]
 
 
-@dataclass(slots=True)
-class _Batch:
-    """Messages that one task appended, on their way into the file."""
+class TitleProtectedError(EditRefusedError):
+    """The person gave this session its title."""
 
-    owner: asyncio.Task[object] | None
-    messages: list[LoggedMessage] = field(default_factory=list)
-    is_taken: bool = False
-    is_wanted: asyncio.Event = field(default_factory=asyncio.Event)
-    writer: asyncio.Task[None] | None = None
+
+@dataclass(frozen=True, slots=True)
+class Defect:
+    why: str
+    can_append: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFile:
+    """A file as one read found it."""
+
+    note: Note
+    conversation: Conversation
+    session: Session
+    problems: tuple[str, ...]
+    defect: Defect | None = None
+
+    @property
+    def messages(self) -> list[Message]:
+        return self.conversation.messages
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    session: Session
+    digest: str
+    problems: tuple[str, ...]
 
 
 class Sessions:
@@ -47,80 +107,67 @@ class Sessions:
 
     def __init__(self, module: Module) -> None:
         self._module, self._vault = module, module.vault
-        folder: Path = module.data_folder
-        self._index = SessionIndex(folder / "sessions.db")
-        self.files = SessionFiles(self._vault, self._index)
-        self._writer = SessionWriter(self._vault, self.files)
-        self._unwritten = UnwrittenMessages(module, self.files, self._writer)
-        self._batches: dict[str, list[_Batch]] = {}
-        self._spans: dict[str, float] = {}
+        self._listed: dict[str, _Listed] = {}  # by path
+        self._unreadable: dict[str, Finding] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._making = asyncio.Lock()
         self._loaded = asyncio.Event()
 
     async def load(self) -> None:
         try:
-            await self.files.load()
-            await self._unwritten.load()
+            stream = self._vault.read_notes(f"{FOLDER}**")
+            async for note in stream:
+                if is_session_path(note.path) and note.path not in self._listed:
+                    with self._reading(note.path):
+                        self._keep(await asyncio.to_thread(self._interpret, note))
+            for path, said in stream.left_out.items():
+                if is_session_path(path):
+                    self._unreadable[path] = Finding(path=path, problem=said)
         finally:
             self._loaded.set()
 
-    async def close(self) -> None:
-        """Wait until all messages are in their files; the log keeps those that come too late."""
+    async def look(self, path: str, digest: str | None = None) -> None:
+        """Follow what another program did there."""
+        listed = self._listed.get(path)
+        if not is_session_path(path) or (listed is not None and listed.digest == digest):
+            return
+        with self._reading(path):
+            try:
+                await self._follow(path)
+            except NotFoundError:
+                async with self._lock(listed.session.id if listed else path):
+                    if not await self._vault.exists(path):  # else we are renaming it
+                        self._listed.pop(path, None)
+            except ActRefusedError:  # who may read it will say that it changed
+                pass
+
+    async def follow_move(self, source: str, path: str, *, by_person: bool) -> None:
+        """Who renames a session's file renames the session."""
+        listed = self._listed.get(source)
+        if listed is None or not is_session_path(path):
+            await self.look(source)
+            await self.look(path)
+            return
+        with self._reading(path):
+            async with self._lock(listed.session.id):
+                self._moved(source, path)
+                file = await self._read_at(path)
+                title = name_says(path, file.session) if by_person else None
+                if title is not None and file.defect is None:
+                    edits = [SetKey("title", title), SetKey("title_source", "user")]
+                    await self._vault.edit(path, edits, base=file.note.digest)
+                await self._follow(path)
+
+    async def read(self, session_id: str) -> SessionFile:
+        listed_id = await self._known(session_id)
         try:
-            for session_id in [*self._batches]:
-                await self.settle(session_id)
-        finally:
-            self._unwritten.log.close()
-            self._index.close()
-
-    async def create(
-        self,
-        messages: Sequence[Message] = (),
-        *,
-        announce: bool = True,
-        write: NewFile | None = None,
-        **fields: Any,  # noqa: ANN401  of `Session`
-    ) -> Session:
-        """`write` makes the file, if it is no ordinary note. ConflictError: the `id` is taken."""
-        await self._loaded.wait()
-        session_id = fields.get("id") or str(uuid.uuid4())
-        if await asyncio.to_thread(self._index.paths_of, session_id):
-            raise conflict(f"there is a session {session_id[:80]}")
-        new: Fields = {
-            "title": None,
-            "title_source": "user" if fields.get("title") else "default",
-            "id": session_id,
-            "para_id": f"para:chat:{new_message_id()}",
-            "created_at": now(),
-        }
-        new |= {name: one for name, one in fields.items() if one is not None}
-        session = await self._writer.create(new, messages, write or self._vault.create)
-        if announce:
-            self._module.publish(
-                "chat.session.created",
-                session_id=_word(session.id),
-                title=session.title or "",
-                module="chat",
-                source=session.source,
-            )
-        return session
-
-    async def known_ids(self, ids: Iterable[str]) -> set[str]:
-        await self._loaded.wait()
-        return {entry_id for entry_id in ids if self._index.paths_of(entry_id)}
+            return await self._read(session_id)
+        except NotFoundError:
+            async with self._lock(listed_id):  # while its file gets another name
+                return await self._read(session_id)
 
     async def get(self, session_id: str) -> Session:
         return (await self.read(session_id)).session
-
-    async def read(self, session_id: str) -> SessionFile:
-        await self._loaded.wait()
-        path = await self.path_of(session_id)
-        indexed = self._index.get_session(path)
-        await self.settle(session_id if indexed is None else indexed.id)
-        try:
-            return await self.files.read(session_id)
-        except NotFoundError:
-            async with self._renaming(session_id):
-                return await self.files.read(session_id)
 
     async def messages(self, session_id: str) -> list[Message]:
         return (await self.read(session_id)).messages
@@ -129,92 +176,9 @@ class Sessions:
         file = await self.read(session_id)
         return file.session, file.messages
 
-    def has_unwritten(self, session_id: str) -> bool:
-        return self._unwritten.last(session_id) is not None
-
-    async def append(self, session_id: str, message: Message) -> None:
-        """It is on the disk when this returns; a caller with limited paths waits for the file."""
+    async def known_ids(self, ids: Iterable[str]) -> set[str]:
         await self._loaded.wait()
-        call = self._module.current_call
-        path = await self.path_of(session_id)
-        indexed = self._index.get_session(path)
-        session_id = indexed.id if indexed is not None else session_id
-        logged = LoggedMessage(message, call.is_strangers)
-        await self._unwritten.log.append(session_id, logged)
-        batches = self._batches.setdefault(session_id, [])
-        owner = asyncio.current_task()
-        if not batches or batches[-1].is_taken or batches[-1].owner is not owner:
-            batch = _Batch(owner)
-            batches.append(batch)
-            batch.writer = self._module.spawn(self._flush, session_id, batch, name="write messages")
-        batches[-1].messages.append(logged)
-        if call.is_limited:
-            await self._written(session_id, batches[-1], message)
-        waiting = sum(len(batch.messages) for batch in batches)
-        self._module.publish(
-            "chat.session.message",
-            session_id=_word(session_id),
-            message_id=_word(message.id),
-            role=message.role,
-            source=_word(message.meta.get("source", "parachute")),
-            message_count=(indexed.message_count if indexed else 0) + waiting,
-        )
-
-    async def settle(self, session_id: str) -> None:
-        """Wait until all that was appended stands in the file."""
-        while batches := self._batches.get(session_id):
-            for batch in batches:
-                batch.is_wanted.set()
-            writers = [batch.writer for batch in batches if batch.writer is not None]
-            await asyncio.wait(writers)
-
-    async def unwritten(self, session_id: str) -> Message | None:
-        await self._loaded.wait()
-        await self.settle(session_id)
-        await self._unwritten.retry(session_id)
-        return self._unwritten.last(session_id)
-
-    async def ensure_written(self, session_id: str, message: Message) -> None:
-        await self.settle(session_id)
-        error = self._unwritten.error_of(session_id, message)
-        if isinstance(error, EditRefusedError):
-            raise EditRefusedError(
-                f"{error.message}. Your message is kept, and is written once the file is mended."
-            ) from error
-        if error is not None:
-            raise error
-
-    async def retry_unwritten(self, path: str) -> None:
-        await self._loaded.wait()
-        session = self._index.get_session(path)
-        if session is not None:
-            await self._unwritten.retry(session.id)
-
-    async def check_can_change(self, session_id: str) -> None:
-        refuse_change(await self.read(session_id))
-
-    async def change(self, session_id: str, **fields: Any) -> Session:  # noqa: ANN401  the same
-        """None takes a field out; a `title` needs its `title_source`. EditRefusedError."""
-        if "title" in fields and "title_source" not in fields:
-            raise EditRefusedError("say by `title_source` who gives the title: ai or user")
-        for name, value in fields.items():
-            check_value(name, value)
-        file = await self.read(session_id)
-        async with self.files.lock(file.session.id):
-            return await self._writer.change(file.session.id, fields)
-
-    async def change_message(self, session_id: str, message_id: str, content: str | None) -> None:
-        file = await self.read(session_id)
-        async with self.files.lock(file.session.id):
-            await self._writer.change_message(file.session.id, message_id, content)
-
-    async def delete(self, session_id: str) -> None:
-        known = (await self.read(session_id)).session.id
-        async with self.files.lock(known):
-            file = await self.read(known)  # a new title may have renamed it meanwhile
-            await self._vault.delete(file.note.path)
-            await asyncio.to_thread(self._index.remove, [file.note.path])
-            await self._unwritten.drop(file.session.id)
+        return {session_id for session_id in ids if self._paths_of(session_id)}
 
     async def page(
         self,
@@ -227,111 +191,325 @@ class Sessions:
         limit: int = 50,
         cursor: str | None = None,
     ) -> tuple[list[Session], str | None]:
-        """`search` and `topic` are words of title, summary, tags and messages."""
+        """The newest first. `search` and `topic` are words of the file: 100 sessions at most."""
         await self._loaded.wait()
-        newest = partial(
-            self._index.newest,
-            words=f"{search} {topic}".strip(),
-            archived=archived,
-            tag=tag,
-            workspace=workspace,
-            after=_after(cursor),
-            limit=limit + 1,
+        words = f"{search} {topic}".strip()
+        beginning = "*" if words[-1:].isalnum() else ""  # people search while they type
+        query = f"path:{FOLDER} {words}{beginning}"
+        hits = await self._vault.search(query, _MOST_FOUND) if words else ()
+        paths = {hit.path for hit in hits}
+        found = sorted(
+            (
+                session
+                for session in self._first_of_each_id()
+                if (not words or session.path in paths)
+                and archived in {None, session.archived}
+                and (tag is None or tag in session.tags)
+                and workspace in {None, session.workspace}
+            ),
+            key=lambda session: session.id,
         )
-        found = await asyncio.to_thread(newest)
-        last = found[limit - 1] if len(found) > limit else None
-        return found[:limit], None if last is None else f"{last.updated_at} {last.id}"
+        found.sort(key=lambda session: session.updated_at, reverse=True)
+        if cursor is not None:
+            updated, _, last = cursor.partition(" ")
+            found = [one for one in found if _follows(one, updated, last)]
+        is_last = len(found) <= limit
+        found = found[:limit]
+        return found, None if is_last else f"{found[-1].updated_at} {found[-1].id}"
 
     async def count(self) -> tuple[int, int, int]:
+        """Sessions, archived ones among them, and messages."""
         await self._loaded.wait()
-        return await asyncio.to_thread(self._index.counts)
+        found = self._first_of_each_id()
+        archived = sum(session.archived for session in found)
+        return len(found), archived, sum(session.message_count for session in found)
 
     async def get_by_bot_link(self, platform: str, chat_id: str) -> Session | None:
+        """The newest that belongs to that chat."""
         await self._loaded.wait()
-        paths = await asyncio.to_thread(self._index.paths_of_bot, platform, chat_id)
-        for path in paths:
-            with reading(path, []):  # the next one may be linked, too
-                return (await self.files.read_at(path)).session
-        return None
+        linked = [
+            listed.session
+            for listed in self._listed.values()
+            if (link := listed.session.linked_bot) is not None
+            and (link.platform, link.chat_id) == (platform, chat_id)
+        ]
+        return max(linked, key=lambda session: session.updated_at, default=None)
 
     async def find_para(self, para_id: str) -> tuple[Session, str | None] | None:
         """The session with that para-id, or the one with that message and the message's id."""
         await self._loaded.wait()
+        with contextlib.suppress(NotFoundError):
+            return await self.get(para_id), None
         short = para_id.rpartition(":")[2]
-        by_message = await asyncio.to_thread(self._index.paths_with_message, short)
-        found = [(path, None) for path in await asyncio.to_thread(self._index.paths_of, para_id)]
-        for path, message in (*found, *((path, short) for path in by_message)):
-            with reading(path, []):  # another file may have it, too
-                return (await self.files.read_at(path)).session, message
+        async for note in self._vault.read_notes(list(self._listed)):
+            if short in note.text:
+                file = self._interpret(note)
+                if any(message.id == short for message in file.messages):
+                    return file.session, short
         return None
 
     async def findings(self) -> list[Finding]:
         await self._loaded.wait()
-        paths = set(await self._vault.list(f"{FOLDER}**"))
         found = [
             Finding(problem=problem, path=path, advice="repair it by hand; it is left as it is")
-            for path, problems in (await asyncio.to_thread(self._index.problems)).items()
-            for problem in problems
-            if path in paths
+            for path, listed in self._listed.items()
+            for problem in listed.problems
         ]
         found += [
             replace(one, advice="mend it, save it as UTF-8 text, or take it out of this folder")
-            for one in self.files.unreadable
-            if one.path in paths
+            for one in self._unreadable.values()
         ]
-        found += self._unwritten.findings(paths)
-        twins = await asyncio.to_thread(self._index.duplicates)
-        for session_id, having in twins.items():
-            first, *others = [path for path in having if path in paths] or [""]
-            problem = f"the session {session_id} is also in {', '.join(others)}"
-            advice = "give one of them another id, or remove it; the first of them is shown"
+        for listed in self._first_of_each_id():
+            others = [path for path in self._paths_of(listed.id) if path != listed.path]
             if others:
-                found.append(Finding(problem=problem, path=first, advice=advice))
+                problem = f"the session {listed.id} is also in {', '.join(others)}"
+                advice = "give one of them another id, or remove it; the first of them is shown"
+                found.append(Finding(problem=problem, path=listed.path, advice=advice))
         return found
 
-    async def path_of(self, session_id: str) -> str:
-        """The session's file; one that is just being renamed is waited for."""
-        try:
-            return await self.files.path_of(session_id)
-        except NotFoundError:
-            if not self._index.paths_of(session_id):
-                raise
-        async with self._renaming(session_id):
-            return await self.files.path_of(session_id)
+    async def create(
+        self,
+        messages: Sequence[Message] = (),
+        *,
+        announce: bool = True,
+        write: NewFile | None = None,
+        **fields: Any,  # noqa: ANN401  of `Session`
+    ) -> Session:
+        """`write` makes the file, if it is no ordinary note. ConflictError: the `id` is taken."""
+        await self._loaded.wait()
+        session_id = fields.get("id") or str(uuid.uuid4())
+        new: Fields = {
+            "title": None,
+            "title_source": "user" if fields.get("title") else "default",
+            "id": session_id,
+            "para_id": f"para:chat:{new_message_id()}",
+            "created_at": now(),
+        }
+        new |= {name: one for name, one in fields.items() if one is not None}
+        text = append_messages(new_frontmatter(new), messages)
+        async with self._making:
+            if self._paths_of(session_id):
+                raise conflict(f"there is a session {session_id[:80]}")
+            title = new["title"] or untitled(new["para_id"])
+            for path in self._free_names(title, day_of(new["created_at"])):
+                with contextlib.suppress(ConflictError):
+                    await (write or self._vault.create)(path, text)
+                    break
+            else:
+                raise EditRefusedError(f"{_MOST_TWINS} sessions of one day have this title")
+            session = await self._follow(path)
+        if announce:
+            self._module.publish(
+                "chat.session.created",
+                session_id=_word(session.id),
+                title=session.title or "",
+                module="chat",
+                source=session.source,
+            )
+        return session
 
-    def _renaming(self, session_id: str) -> asyncio.Lock:
-        """What its writer holds while the file gets another name; asked by para-id, too."""
-        paths = self._index.paths_of(session_id)
-        listed = self._index.get_session(paths[0]) if paths else None
-        return self.files.lock(session_id if listed is None else listed.id)
+    async def append(self, session_id: str, message: Message) -> None:
+        """It is in the file when this returns. EditRefusedError: the file is to be mended first."""
+        session_id = await self._known(session_id)
 
-    async def _flush(self, session_id: str, batch: _Batch) -> None:
-        """It waits a moment for more, the longer the longer the last write of that file took."""
-        pause = _PAUSE_S + _SHARE * self._spans.get(session_id, 0.0)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(min(pause, _LONGEST_PAUSE_S)):
-                await batch.is_wanted.wait()
-        async with self.files.lock(session_id):
-            batch.is_taken = True
-            started = time.monotonic()
+        async def write() -> Session:
+            file = await self._read(session_id)
+            if any(message.id == other.id for other in file.messages):
+                return file.session
+            if file.defect is not None and not file.defect.can_append:
+                refuse_change(file)
+            note, end = file.note, len(file.note.text)
+            text = append_messages(note.text, [message])
+            if is_shortened(note.text):  # the places that were read are not those of the file
+                await self._vault.write(note.path, text, base=note.digest)
+            else:
+                edits = [ReplaceSpan(end, end, text[end:]), *_identity(file)]
+                await self._vault.edit(note.path, edits, base=note.digest)
+            return await self._follow(note.path)
+
+        async with self._lock(session_id):
+            session = await retry_on_conflict(write, _APPEND_ATTEMPTS)
+        self._module.publish(
+            "chat.session.message",
+            session_id=_word(session_id),
+            message_id=_word(message.id),
+            role=message.role,
+            source=_word(message.meta.get("source", "parachute")),
+            message_count=session.message_count,
+        )
+
+    async def change(self, session_id: str, **fields: Any) -> Session:  # noqa: ANN401  the same
+        """None takes a field out; a `title` needs its `title_source`. EditRefusedError."""
+        if "title" in fields and "title_source" not in fields:
+            raise EditRefusedError("say by `title_source` who gives the title: ai or user")
+        for name, value in fields.items():
+            check_value(name, value)
+        session_id = await self._known(session_id)
+
+        async def write() -> SessionFile:
+            file = await self._read(session_id)
+            refuse_change(file)
+            is_theirs = file.session.title_source == "user" or not is_named_by_us(
+                file.note.path, file.session
+            )
+            if "title" in fields and fields["title_source"] != "user" and is_theirs:
+                raise TitleProtectedError
+            if edits := edits_of(fields, file.note.frontmatter):
+                edits += _identity(file)
+                await self._vault.edit(file.note.path, edits, base=file.note.digest)
+            return file
+
+        async with self._lock(session_id):
+            file = await retry_on_conflict(write)
+            session = await self._follow(file.note.path)
+            is_ours = is_named_by_us(file.note.path, file.session)
+            return await self._renamed(session) if "title" in fields and is_ours else session
+
+    async def change_message(self, session_id: str, message_id: str, content: str | None) -> None:
+        """Give a message another text; the files that came with it stay. None: take it out."""
+        session_id = await self._known(session_id)
+
+        async def write() -> None:
+            file = await self._read(session_id)
+            refuse_change(file)
+            start = len(file.conversation.head)
+            for part in file.conversation.parts:
+                if part.message is not None and part.message.id == message_id:
+                    break
+                start += len(part.raw)
+            else:
+                raise NotFoundError(f"The session has no message {message_id[:80]}.")
+            end, text = start + len(part.raw), ""
+            if content is not None:
+                links = _LINKS.search(part.message.content)
+                said = content.strip() + (links[0] if links else "")
+                text = compose_message(replace(part.message, content=said))
+                text += part.raw[len(part.raw.rstrip()) + 1 :]
+            whole = file.note.text[:start] + text + file.note.text[end:]
+            await self._vault.write(file.note.path, whole, base=file.note.digest)
+            await self._follow(file.note.path)
+
+        async with self._lock(session_id):
+            await retry_on_conflict(write)
+
+    async def delete(self, session_id: str) -> None:
+        async with self._lock(await self._known(session_id)):
+            path = (await self._read(session_id)).note.path
+            await self._vault.delete(path)
+            self._listed.pop(path, None)
+
+    def _lock(self, session_id: str) -> asyncio.Lock:
+        return self._locks.setdefault(session_id, asyncio.Lock())
+
+    def _paths_of(self, session_id: str) -> list[str]:
+        return sorted(
+            path
+            for path, listed in self._listed.items()
+            if session_id in {listed.session.id, listed.session.para_id}
+        )
+
+    def _first_of_each_id(self) -> list[Session]:
+        found: dict[str, Session] = {}
+        for path in sorted(self._listed):
+            found.setdefault(self._listed[path].session.id, self._listed[path].session)
+        return list(found.values())
+
+    async def _known(self, session_id: str) -> str:
+        """The id by which it is locked, for what may be its para-id."""
+        await self._loaded.wait()
+        for path in self._paths_of(session_id):
+            return self._listed[path].session.id
+        raise _no_session(session_id)
+
+    async def _read(self, session_id: str) -> SessionFile:
+        for path in self._paths_of(session_id):
+            with contextlib.suppress(NotFoundError):
+                return await self._read_at(path)
+        raise _no_session(session_id)
+
+    async def _read_at(self, path: str) -> SessionFile:
+        return await asyncio.to_thread(self._interpret, await self._vault.note(path))
+
+    def _interpret(self, note: Note) -> SessionFile:
+        conversation = read_conversation(note.text, note.body_start)
+        session, problems = read_session(
+            note.path,
+            note.frontmatter,
+            conversation,
+            chain_digest(conversation.messages),
+            note.modified,
+        )
+        defect = _defect_in(note.text, note.frontmatter, note.body_start)
+        if defect is not None:  # the text no longer says whose it is
+            problems.append(defect.why)
+            listed = self._listed.get(note.path)
+            if listed is not None:
+                session = replace(
+                    listed.session,
+                    updated_at=max(listed.session.updated_at, session.updated_at),
+                    message_count=session.message_count,
+                    history=session.history,
+                )
+        return SessionFile(note, conversation, session, tuple(problems), defect)
+
+    async def _follow(self, path: str) -> Session:
+        file = await self._read_at(path)
+        self._keep(file)
+        return file.session
+
+    def _keep(self, file: SessionFile) -> None:
+        if not is_shortened(file.note.text):
+            self._listed[file.note.path] = _Listed(file.session, file.note.digest, file.problems)
+
+    def _moved(self, source: str, target: str) -> None:
+        listed = self._listed.pop(source, None)
+        self._unreadable.pop(source, None)
+        if listed is not None:
+            session = replace(listed.session, path=target)
+            self._listed[target] = replace(listed, session=session)
+
+    @contextlib.contextmanager
+    def _reading(self, path: str) -> Iterator[None]:
+        found: list[Finding] = []
+        self._unreadable.pop(path, None)
+        with reading(path, found):
+            yield
+        if found:
+            self._unreadable[path] = found[0]
+
+    def _free_names(self, title: str | None, day: str) -> Iterator[str]:
+        for number in range(1, _MOST_TWINS):
+            path = FOLDER + file_name(title, day, number)
+            if path not in self._listed:
+                yield path
+
+    async def _renamed(self, session: Session) -> Session:
+        if is_named(session.path, session.title):
+            return session
+        folder = session.path.rpartition("/")[0]
+        for path in self._free_names(session.title, day_of(session.created_at)):
+            target = f"{folder}/{path.rpartition('/')[2]}"
             try:
-                await self._unwritten.write(session_id, batch.messages)
-            finally:
-                self._batches[session_id].remove(batch)
-                if not self._batches[session_id]:
-                    del self._batches[session_id]
-                self._spans[session_id] = time.monotonic() - started
+                await self._vault.move(session.path, target)
+            except ConflictError:
+                continue
+            except ActRefusedError:  # the title stands in the file, whatever its name
+                break
+            self._moved(session.path, target)
+            return await self._follow(target)
+        return session
 
-    async def _written(self, session_id: str, batch: _Batch, message: Message) -> None:
-        """What the file refuses is not kept: no other caller may write it for this one."""
-        batch.is_wanted.set()
-        if batch.writer is not None:
-            await asyncio.wait([batch.writer])
-        error = self._unwritten.error_of(session_id, message)
-        if error is not None:
-            async with self.files.lock(session_id):
-                await self._unwritten.drop(session_id, message)
-            raise error
+
+def is_session_path(path: str) -> bool:
+    return path.startswith(FOLDER) and path.endswith(".md") and not is_conflict_copy(path)
+
+
+def refuse_change(file: SessionFile) -> None:
+    """EditRefusedError where the file is left as it is until a person mends it."""
+    if file.defect is not None:
+        raise EditRefusedError(
+            f"{file.note.path} is left as it is until you mend it: {file.defect.why}"
+        )
 
 
 def conflict(why: str) -> ConflictError:
@@ -339,14 +517,35 @@ def conflict(why: str) -> ConflictError:
     return ConflictError(why, base=b"", ours=b"", theirs=b"", is_known=False)
 
 
+def _no_session(session_id: str) -> NotFoundError:
+    return NotFoundError(f"There is no session {session_id[:80]}.")
+
+
+def _identity(file: SessionFile) -> list[NoteEdit]:
+    """What gives a file made by hand the id that it has been listed by."""
+    if file.defect is not None:
+        return []
+    session, present = file.session, file.note.frontmatter
+    found = {"id": session.id, "para_id": session.para_id}
+    return [SetKey(key, value) for key, value in found.items() if not present.get(key)]
+
+
+def _defect_in(text: str, frontmatter: object, body_start: int) -> Defect | None:
+    opened = _OPENED.match(text)
+    if opened is not None and body_start == 0 and _KEY.match(text, opened.end()):
+        return Defect("no second line --- closes the frontmatter", can_append=False)
+    if "<<<<<<<" in text and _CONFLICT.search(_FENCE.sub("", text)):
+        return Defect("it holds conflict markers (<<<<<<<)", can_append=True)
+    if opened is not None and not frontmatter and body_start:
+        lines = text[opened.end() : body_start].splitlines()[:-1]
+        if any(line.strip() and not line.lstrip().startswith("#") for line in lines):
+            return Defect("the frontmatter is not YAML", can_append=True)
+    return None
+
+
 def _word(value: object) -> str:
     return re.sub(r"[\s/\\]+", "_", str(value))[:200] or "_"
 
 
-def _after(cursor: str | None) -> tuple[str, str] | None:
-    if cursor is None:
-        return None
-    updated, blank, session_id = cursor.partition(" ")
-    if not blank:
-        raise EditRefusedError("this cursor is none that a page gave; leave it out")
-    return updated, session_id
+def _follows(session: Session, updated: str, last: str) -> bool:
+    return session.updated_at < updated or (session.updated_at == updated and session.id > last)

@@ -240,13 +240,10 @@ class EndedTurn:
 
 @dataclass(slots=True)
 class Turn:
-    """`waits_for_file`: the file may refuse the question, and then no model is asked."""
-
     request: TurnRequest
     stream: TurnStream
     session: Session | None = None
     messages: list[Message] = field(default_factory=list)
-    waits_for_file: bool = False
     steps: TurnSteps = field(default_factory=lambda: TurnSteps(""))
     resumption: Resumption = field(default_factory=Resumption)
     run: AgentRun | None = None

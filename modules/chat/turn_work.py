@@ -106,12 +106,6 @@ class TurnWork:
         if session is None:
             session = await self._create(turn)
             created(turn, session)
-        if self._sessions.has_unwritten(session.id):
-            turn.waits_for_file = True
-            refused = await self._sessions.unwritten(session.id)
-            if refused is not None and refused.content.strip() == asked.message.strip():
-                await self._sessions.ensure_written(session.id, refused)  # it is kept once
-            session, turn.messages = await self._sessions.get_with_messages(session.id)
         wanted: dict[str, Any] = {
             "model": asked.model,
             "agent": asked.agent,
@@ -222,8 +216,6 @@ class TurnWork:
                 meta={"source": turn.request.source},
             )
             await self._sessions.append(session.id, turn.question)
-            if turn.waits_for_file:
-                await self._sessions.ensure_written(session.id, turn.question)
         turn.number = max(1, sum(one.is_question for one in [*earlier, turn.question]))
         turn.stream.send({"type": "user_message", "content": turn.question.content})
         return turn.question, earlier
@@ -352,7 +344,6 @@ class TurnWork:
         if not turn.steps.text:
             turn.stream.send(result.text)
             turn.steps.text = result.text
-        await self._ensure_asked(turn)
         meta: dict[str, object] = {"outcome": result.outcome, "cost_usd": result.cost_usd}
         if result.suggestions:
             meta["suggestions"] = list(result.suggestions)
@@ -363,7 +354,6 @@ class TurnWork:
         return ended
 
     async def _say(self, turn: Turn, text: str, meta: Mapping[str, object]) -> EndedTurn:
-        await self._ensure_asked(turn)
         turn.steps.text = text
         turn.stream.send(text)
         return await self._end(turn, meta)
@@ -413,10 +403,6 @@ class TurnWork:
         if turn.session_id is not None:
             await self._sessions.append(turn.session_id, answer)
         return answer
-
-    async def _ensure_asked(self, turn: Turn) -> None:
-        if turn.question is not None:
-            await self._sessions.ensure_written(turn.session_id or "", turn.question)
 
     async def _clear(self, turn: Turn) -> None:
         if turn.session_id is not None and turn.steps.questions:

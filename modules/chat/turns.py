@@ -153,7 +153,7 @@ class Turns:
         stream = TurnStream() if session is None else self._stream_of(session.id)
         turn = Turn(request, stream, session)
         if file is not None:
-            turn.messages, turn.waits_for_file = file.messages, file.defect is not None
+            turn.messages = file.messages
         stream.begin()
         if session is not None:
             self._active[session.id] = turn

@@ -32,10 +32,8 @@ async def running_chat(vault: Path, **options: Any) -> AsyncIterator[ModuleHarne
 async def restarted(module: ModuleHarness) -> AsyncIterator[Path]:
     """The module's data folder; when the block ends the module is enabled once more."""
     chat = module.instance
-    before = chat.sessions
     yield chat.data_folder
     await chat.on_enable()
-    before.files.index.close()
 
 
 def conversations(module: ModuleHarness) -> Any:

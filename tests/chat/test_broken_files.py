@@ -35,7 +35,7 @@ async def edited(chat: ModuleHarness, vault: Path, old: str, new: str) -> Path:
     return path
 
 
-async def test_a_message_is_kept_until_the_frontmatter_is_closed(
+async def test_a_message_is_refused_until_the_frontmatter_is_closed(
     vault: Path,
 ):
     async with scripted_chat(vault, words("In the sun.")) as (chat, runs):
@@ -50,15 +50,9 @@ async def test_a_message_is_kept_until_the_frontmatter_is_closed(
             assert "closes the frontmatter" in only(events, "typed_error")["message"]
         assert len(runs.started) == 1
         assert path.read_text() == before
-        assert any("1 message is not in this file" in one.problem for one in await chat.doctor())
 
         await edited(chat, vault, "\n\n<!-- message", CLOSING)
 
-        assert await texts(chat, made) == [
-            "Where do the beans go?",
-            "In the sun.",
-            "And the peas?",
-        ]
         assert await chat.doctor() == []
         assert kinds(await ask(chat, "And the peas?", made))[-1] == "done"
         assert (await texts(chat, made)).count("And the peas?") == 1
@@ -117,19 +111,19 @@ async def test_messages_and_an_editors_lines_are_all_in_the_file(
 ):
     async with running_chat(vault) as chat:
         made = str((await conversations(chat).create())["id"])
-        inside = sessions_of(chat).files
-        read, lines = inside.read, 0
+        inside = sessions_of(chat)
+        read, lines = inside._read_at, 0
 
-        async def read_before_an_editor_writes(session_id: str):
+        async def read_before_an_editor_writes(path: str):
             nonlocal lines
-            file = await read(session_id)
+            file = await read(path)
             if lines < 20:
                 lines += 1
                 with (vault / file.note.path).open("a") as open_file:
                     open_file.write(f"line {lines}\n")
             return file
 
-        monkeypatch.setattr(inside, "read", read_before_an_editor_writes)
+        monkeypatch.setattr(inside, "_read_at", read_before_an_editor_writes)
         await conversations(chat).add_message(made, "One", "parachute")
         await conversations(chat).add_message(made, "Two", "parachute")
 
