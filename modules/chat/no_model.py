@@ -1,5 +1,5 @@
-"""What Chat says without a model: titles, summaries and activity in a conversation's own words,
-answers from the notes, and an account of what agents did.
+"""What Chat says without a model: titles and summaries in a conversation's own words, and answers
+from the notes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from parachuted.errors import ParachuteError
 from parachuted.modules import Hit, Module, Note, visible_to_agents
 
 from .brain_access import brain_of
-from .messages import Message
 from .session import FOLDER
 from .write_back import StoredFact
 
@@ -37,19 +36,6 @@ _LONGEST: Final = 400
 _NOTHING: Final = "Your notes say nothing about it that I can find."
 _NOT_READ: Final = "This conversation may read no notes; its permissions change that."
 _AGAIN: Final = "Ask again when there is a model; the question stays in this conversation."
-_ACCOUNT: Final = re.compile(
-    r"\s*(so\s+)?what\s+(exactly\s+)?(did|have)\s+you\s+(just\s+|really\s+)*(do|done|change|changed)"
-    r"(\s+(so\s+far|here|in\s+this\s+(chat|conversation)|just\s+now))?\s*[?.!]*\s*",
-    re.IGNORECASE,
-)
-_FATES: Final[dict[str, str]] = {
-    "kept": "remembered in",
-    "waiting": "suggested for",
-    "approved": "suggested, and approved, for",
-    "rejected": "suggested, and rejected, for",
-    "undone": "remembered, and taken back, in",
-}
-_PATH_NAMES: Final = ("path", "file_path", "source", "target", "query", "command", "title")
 _WORD: Final = re.compile(r"\w{4,}")
 _TAG: Final = re.compile(r"</?mark>")
 _PARA_ID: Final = re.compile(r"\bpara:[a-z]+:\w+\s*")
@@ -115,10 +101,6 @@ async def answer_from_notes(
     return text, list(dict.fromkeys(one.path for one in found))
 
 
-def asks_for_account(message: str) -> bool:
-    return _ACCOUNT.fullmatch(message) is not None
-
-
 def remembered(stored: Sequence[StoredFact]) -> str:
     lines = []
     for one in stored:
@@ -131,36 +113,6 @@ def remembered(stored: Sequence[StoredFact]) -> str:
             back = f"`parachute undo {one.run}`" if one.run else f"Removing {one.path}"
             lines.append(f"Remembered in {one.path}: {one.text}\n\n{back} takes it back.")
     return "\n\n".join(lines)
-
-
-def account_of(messages: Sequence[Message], stored: Sequence[StoredFact] = ()) -> str:
-    """By the records of runs: a model would tell what it believes."""
-    lines: list[str] = []
-    for message in messages:
-        run = message.meta.get("run")
-        if message.role != "assistant" or not run:
-            continue
-        failed = message.meta.get("failed")
-        wrong = set(map(str, failed)) if isinstance(failed, list) else set()
-        lines.append(f"Run `{run}`, {message.at or 'at an unknown time'}: {_outcome(message)}")
-        lines += [
-            f"- {tool.name}{_argument(tool.input)}{' (failed)' if tool.id in wrong else ''}"
-            for tool in message.tools
-        ]
-    for fact in stored:
-        run = f"Run `{fact.run}`, {fact.at}" if fact.run else fact.at
-        lines += [f"{run}: {_FATES[fact.status]} {fact.path}", f"- {fact.text}"]
-    if not lines:
-        return "By the log of runs, no agent has run in this conversation yet."
-    return "\n".join(
-        [
-            "By the log of runs, not by a model's memory:",
-            "",
-            *lines,
-            "",
-            "`parachute undo RUN` takes back what a run wrote.",
-        ]
-    )
 
 
 def _said_in(passage: Passage) -> str:
@@ -178,21 +130,6 @@ def _link(passage: Passage) -> str:
 def _short(text: str) -> str:
     words = " ".join(text.split())
     return words if len(words) <= _LONGEST else f"{words[:_LONGEST]}…"
-
-
-def _outcome(message: Message) -> str:
-    if message.meta.get("aborted"):
-        return "stopped by you"
-    return str(message.meta.get("outcome") or "ended")
-
-
-def _argument(arguments: object) -> str:
-    if not isinstance(arguments, dict):
-        return ""
-    for name in _PATH_NAMES:
-        if isinstance(arguments.get(name), str):
-            return f" `{_short(arguments[name])[:120]}`"
-    return ""
 
 
 async def _passages(module: Module, message: str, reach: Sequence[str] | None) -> list[Passage]:

@@ -1,8 +1,7 @@
 """One turn of a conversation: what is asked, what came of it, and its events.
 
-They are for any number of readers, each at its own pace. A text is kept once, in pieces. What a
-reader is sent of it is the whole so far, so that an app which lost its connection needs only the
-last event, and `delta` beside it.
+What a reader is sent of a text is the whole so far, so that an app which lost its connection needs
+only the last event, and `delta` beside it.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,18 +21,16 @@ from parachuted.modules import AgentRun, ServerEvent
 from .messages import Message
 from .permissions import ChatName
 from .session import Session
-from .turn_events import Event, OpenQuestion, Resumption, TurnSteps
+from .turn_events import Event, Resumption, TurnSteps
 
 RecoveryMode: TypeAlias = Literal["inject_context", "fresh_start"]
 LAST_EVENTS: Final = frozenset({"done", "error", "typed_error", "aborted"})
 """Exactly one of these is the last event of a turn."""
 
-_PING = ServerEvent({"type": "ping"}, "ping")
-_RESET = ServerEvent({"type": "reset"}, "reset")
+RESET: Final[Event] = {"type": "reset"}
+"""Comes first where what was missed is not stored."""
 _PING_S = 20.0
-_MOST_KEPT = 50_000
 _LONG, _CHARS_PER_S, _LONGEST_PAUSE_S = 8_192, 400_000, 0.25
-_LARGEST_NUMBER = 18  # digits
 _MOST_RUNS: Final = 10_000
 _LONGEST_START_S: Final = 60.0
 
@@ -42,13 +39,7 @@ _LONGEST_START_S: Final = 60.0
 class _Text:
     """What the agent says between two calls of tools."""
 
-    pieces: list[str] = field(default_factory=list)
-    length: int = 0
-
-    def until(self, end: int) -> str:
-        if len(self.pieces) > 1:
-            self.pieces = ["".join(self.pieces)]
-        return self.pieces[0][:end]
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,133 +50,92 @@ class _Piece:
 
 
 class TurnStream:
-    """Those of its present turn, and of the one before, for any number of readers."""
+    """The events of one turn, for any number of readers, each at its own pace."""
 
-    def __init__(self, ping_s: float = _PING_S, most: int = _MOST_KEPT) -> None:
-        self._ping_s, self._most = ping_s, most
-        self._life = secrets.token_hex(4)
-        self._kept: deque[Event | _Piece] = deque()
-        self._dropped = 0
-        self._turn_at = 0
-        self._text: _Text | None = None
+    def __init__(self, ping_s: float = _PING_S) -> None:
+        self._ping_s = ping_s
+        self._name = secrets.token_hex(4)
+        self._events: list[Event | _Piece] = []
+        self._text = _Text()
         self._changed = asyncio.Event()
-        self._is_active = False
-
-    @property
-    def is_active(self) -> bool:
-        return self._is_active
+        self.is_active = True
 
     @property
     def last_id(self) -> str:
-        return f"{self._life}-{self._count}"
+        return f"{self._name}-{len(self._events)}"
 
-    def begin(self) -> None:
-        if self._is_active:
-            raise RuntimeError("a turn goes on")
-        while self._dropped < self._turn_at:
-            self._drop()
-        self._turn_at = self._count
-        self._text = None
-        self._is_active = True
+    def goes_on_after(self, event_id: str | None) -> bool:
+        place = self._place_of(event_id)
+        return bool(event_id) and place is not None and place < len(self._events)
 
     def send(self, event: Event | str) -> None:
         """One of `LAST_EVENTS` ends the turn; what is sent after it is dropped."""
-        if not self._is_active or event == "":
+        if not self.is_active or event == "":
             return
         if isinstance(event, str):
-            text = self._text = self._text or _Text()
-            text.pieces.append(event)
-            start, text.length = text.length, text.length + len(event)
-            self._keep(_Piece(text, start, text.length))
-            return
-        if event.get("type") == "tool_use":
-            self._text = None
-        if event.get("type") in LAST_EVENTS:
-            self._is_active = False
-        self._keep(event)
+            start = len(self._text.said)
+            self._text.said += event
+            self._events.append(_Piece(self._text, start, len(self._text.said)))
+        else:
+            if event.get("type") == "tool_use":
+                self._text = _Text()
+            self.is_active = event.get("type") not in LAST_EVENTS
+            self._events.append(event)
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
-    async def read(
-        self, after: str | None = None, *, follow: bool = False
-    ) -> AsyncIterator[ServerEvent]:
-        """Until a turn has ended, or, with `follow`, for ever."""
+    async def read(self, after: str | None = None) -> AsyncIterator[ServerEvent]:
         place = self._place_of(after)
         if place is None:
-            yield _RESET
-            place = max(self._turn_at, self._dropped)
-        while True:
+            yield ServerEvent(RESET, "reset")
+            place = 0
+        while place < len(self._events) or self.is_active:
             changed = self._changed
-            if place < self._dropped:
-                yield _RESET
-                place = max(self._turn_at, self._dropped)
-            if place < self._count:
+            if place < len(self._events):
                 data, place, pause_s = self._next(place)
-                yield ServerEvent(data, id=f"{self._life}-{place}")
-                if data["type"] in LAST_EVENTS and not follow:
-                    return
+                yield ServerEvent(data, id=f"{self._name}-{place}")
                 if pause_s:
                     await asyncio.sleep(pause_s)
-            elif not self._is_active and not follow:
-                return
             elif not await _happens(changed, self._ping_s):
-                yield _PING
+                yield ServerEvent({"type": "ping"}, "ping")
 
     async def batch(self, after: str | None, wait_s: float) -> tuple[list[Event], str]:
-        """Up to the end of a turn; where there is nothing yet and a turn goes on, it waits."""
-        found: list[Event] = []
+        """Where there is nothing yet and the turn goes on, it waits."""
         place = self._place_of(after)
-        if place is None or place < self._dropped:
-            found.append({"type": "reset"})
-            place = max(self._turn_at, self._dropped)
-        if place == self._count and self._is_active:
+        found: list[Event] = [] if place is not None else [RESET]
+        place = place or 0
+        if place == len(self._events) and self.is_active:
             await _happens(self._changed, wait_s)
-        while place < self._count:
-            data, place, _pause_s = self._next(place)
+        while place < len(self._events):
+            data, place, _ = self._next(place)
             found.append(data)
-            if data["type"] in LAST_EVENTS:
-                break
-        return found, f"{self._life}-{place}"
-
-    @property
-    def _count(self) -> int:
-        return self._dropped + len(self._kept)
+        return found, f"{self._name}-{place}"
 
     def _next(self, place: int) -> tuple[Event, int, float]:
         """The event, the next place, and how long its reader pauses."""
-        found = self._kept[place - self._dropped]
+        found = self._events[place]
         place += 1
         if not isinstance(found, _Piece):
             return found, place, 0.0
         text, start, end = found.text, found.start, found.end
-        while place < self._count:
-            other = self._kept[place - self._dropped]
+        while place < len(self._events):
+            other = self._events[place]
             if not isinstance(other, _Piece) or other.text is not text:
                 break
             end, place = other.end, place + 1
-        content = text.until(end)
+        content = text.said[:end]
         data = {"type": "text", "content": content, "delta": content[start:]}
         # the whole text is sent each time: of a long one, less often
-        is_long = end > _LONG and place == self._count
+        is_long = end > _LONG and place == len(self._events)
         return data, place, min(end / _CHARS_PER_S, _LONGEST_PAUSE_S) if is_long else 0.0
 
-    def _keep(self, event: Event | _Piece) -> None:
-        self._kept.append(event)
-        if len(self._kept) > self._most:
-            self._drop()
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
-
-    def _drop(self) -> None:
-        self._kept.popleft()
-        self._dropped += 1
-
     def _place_of(self, after: str | None) -> int | None:
+        """None: it is the id of no event here."""
         if not after:
-            return max(self._turn_at, self._dropped)
-        life, _, number = after.partition("-")
-        is_number = number.isascii() and number.isdigit() and len(number) <= _LARGEST_NUMBER
-        if life != self._life or not is_number:
-            return None
-        return int(number) if self._dropped <= int(number) <= self._count else None
+            return 0
+        name, _, number = after.partition("-")
+        places = (str(place) for place in range(len(self._events) + 1))
+        return int(number) if name == self._name and number in places else None
 
 
 async def _happens(event: asyncio.Event, within_s: float) -> bool:
@@ -204,7 +154,7 @@ class TurnRequest:
     `before` goes ahead of the message for this turn only. `is_again`: the message stands in the
     session already. `is_typed`: a person wrote it here, so it may be a command. `is_shared`:
     several people see the answer, so neither its words nor its fields choose an agent, a skill or a
-    command. `decided` is what was asked before a restart, and the answer.
+    command.
     """
 
     message: str
@@ -226,7 +176,6 @@ class TurnRequest:
     is_typed: bool = False
     is_shared: bool = False
     chat: ChatName | None = None
-    decided: tuple[OpenQuestion, object] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +202,6 @@ class Turn:
     has_started: bool = False
     is_aborted: bool = False
     is_ending: bool = False
-    has_warned: bool = False
     waiting: int = 0
     number: int = 0
     question: Message | None = None

@@ -1,7 +1,4 @@
-"""What an agent does and asks, and how a turn begins and fails, as events for the apps.
-
-What it asked is kept until a person answers, beyond the daemon in which it was asked.
-"""
+"""What an agent does and asks, and how a turn begins and fails, as events for the apps."""
 
 from __future__ import annotations
 
@@ -29,8 +26,6 @@ from parachuted.modules import (
     AgentThinkingDelta,
     AgentToolCall,
     AgentToolUse,
-    AgentUsage,
-    StateAccess,
 )
 
 from .messages import ToolUse
@@ -44,7 +39,6 @@ _ALWAYS: Final = "Allow "
 _WHOLE: Final = "For the rest of this conversation"
 _BEGIN: Final = "Agent"  # what an agent asks for that works only if a person allows it
 _LONGEST_SHOWN: Final = 300
-_LONGEST_KEPT: Final = 20_000
 _LONGEST_RESULT = 50_000
 _BETWEEN = "\n\n"
 
@@ -87,15 +81,6 @@ class OpenQuestion:
             return _ALWAYS + pattern
         return ALLOW if decision == "allow" else DENY
 
-    def as_message(self, answers: object) -> str:
-        said = answers if isinstance(answers, Mapping) else {}
-        lines = [
-            f"You asked: {question['question']}\n"
-            f"My answer: {_text(said.get(question['question'], answers))}"
-            for question in self.questions
-        ]
-        return "\n\n".join(lines)
-
     def event(self, session_id: str) -> dict[str, object]:
         return {
             "type": "user_question",
@@ -118,47 +103,6 @@ class OpenQuestion:
                 "patterns": list(self.patterns),
             }
         return found
-
-
-class OpenQuestions:
-    def __init__(self, state: StateAccess) -> None:
-        self._state = state
-
-    async def add(self, session_id: str, asked: OpenQuestion) -> None:
-        await self._put(session_id, asked.request_id, asked)
-
-    async def all(self, session_id: str) -> list[OpenQuestion]:
-        found = await self._state.get(_key(session_id), [])
-        return [
-            OpenQuestion(
-                **{
-                    **one,
-                    "questions": tuple(one["questions"]),
-                    "patterns": tuple(one["patterns"]),
-                }
-            )
-            for one in (found if isinstance(found, list) else [])
-        ]
-
-    async def get(self, session_id: str, request_id: str) -> OpenQuestion:
-        for one in await self.all(session_id):
-            if one.request_id == request_id:
-                return one
-        raise NotFoundError(f"no question {request_id[:80]!r} waits for an answer")
-
-    async def drop(self, session_id: str, request_id: str) -> None:
-        await self._put(session_id, request_id)
-
-    async def clear(self, session_id: str) -> None:
-        await self._state.delete(_key(session_id))
-
-    async def _put(self, session_id: str, request_id: str, *asked: OpenQuestion) -> None:
-        others = [one for one in await self.all(session_id) if one.request_id != request_id]
-        left = [*others, *asked]
-        if not left:
-            await self.clear(session_id)
-            return
-        await self._state.put(_key(session_id), [asdict(one) for one in left])
 
 
 def permission_question(
@@ -185,26 +129,15 @@ def permission_question(
     }
 
 
-def _text(value: object) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(map(str, value.values()))
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)[:_LONGEST_KEPT]
-
-
-def _key(session_id: str) -> str:
-    return f"asked.{session_id}"
-
-
 @dataclass(slots=True)
 class TurnSteps:
-    """`questions` are by the app's ids, `context_tokens` how full the window is."""
+    """`questions` are by the app's ids."""
 
     session_id: str
     text: str = ""
     tools: list[ToolUse] = field(default_factory=list)
     failed: set[str] = field(default_factory=set)
     questions: dict[str, OpenQuestion] = field(default_factory=dict)
-    context_tokens: int = 0
     _block: str = ""
     _has_said: bool = False
     _thought: str = ""
@@ -227,8 +160,6 @@ class TurnSteps:
                 found.append(self._ask(step.id, questions=tuple(map(_question_of, step.questions))))
             case AgentPermissionRequest():
                 found += self._permission(step)
-            case AgentUsage():
-                self.context_tokens = step.context_tokens or self.context_tokens
         return found
 
     def end_thought(self) -> list[Event | str]:
@@ -424,35 +355,35 @@ _WORDS: Final = (
 
 def typed_error(error: ParachuteError, session_id: str | None) -> dict[str, object]:
     code = _code_of(error)
-    kind = _KINDS[code]
     wait_s = error.wait_s if isinstance(error, AgentUnavailableError) else None
-    can_retry = kind.can_retry or wait_s is not None
-    delay = _DELAY_MS if wait_s is None else round(wait_s * 1_000)
-    actions = [dict(action) for action in kind.actions]
-    if can_retry and not kind.can_retry:
-        actions.insert(0, dict(_RETRY))
+    can_retry = _KINDS[code].can_retry or wait_s is not None
+    delay_ms = _DELAY_MS if wait_s is None else round(wait_s * 1_000)
     is_full = isinstance(error, StorageFailedError) and error.errno in _FULL
-    return {
-        "type": "typed_error",
-        "code": code,
-        "title": kind.title,
-        "message": error.message[:_LONGEST] + (_MAKE_ROOM if is_full else ""),
-        "actions": actions,
+    event = _failed(code, error.message[:_LONGEST] + (_MAKE_ROOM if is_full else ""), session_id)
+    actions = _KINDS[code].actions
+    if can_retry and _RETRY not in actions:
+        actions = (_RETRY, *actions)
+    return event | {
+        "actions": list(actions),
         "canRetry": can_retry,
-        "retryDelayMs": delay if can_retry else None,
+        "retryDelayMs": delay_ms if can_retry else None,
         "originalError": type(error).__name__,
-        "sessionId": session_id,
     }
 
 
 def cut_off(session_id: str | None) -> dict[str, object]:
     """The same for a turn that the daemon's end has cut off."""
+    message = "The daemon ended while it was being written. Ask again."
+    return _failed("service_unavailable", message, session_id)
+
+
+def _failed(code: str, message: str, session_id: str | None) -> dict[str, object]:
     return {
         "type": "typed_error",
-        "code": "service_unavailable",
-        "title": "The answer was cut off",
-        "message": "The daemon ended while it was being written. Ask again.",
-        "actions": [dict(_RETRY)],
+        "code": code,
+        "title": _KINDS[code].title,
+        "message": message,
+        "actions": list(_KINDS[code].actions),
         "canRetry": True,
         "retryDelayMs": 0,
         "originalError": None,

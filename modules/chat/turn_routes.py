@@ -141,7 +141,7 @@ class TurnRoutes(SessionService):
         """The events after those that another call returned. While there are none and a turn goes
         on, it waits so long, 20 s at most.
         """
-        stream = await self.turns.follow(session_id)
+        stream = await self.turns.follow(session_id, after)
         events, last = await stream.batch(after, min(wait_s, 20))
         return {"events": [dict(event) for event in events], "after": last}
 
@@ -240,19 +240,15 @@ class TurnRoutes(SessionService):
 
     @route("GET", "/{session_id}/stream")
     async def follow(
-        self,
-        session_id: str,
-        after: str | None = None,
-        follow: bool = False,  # noqa: FBT001, FBT002  a parameter of the URL
+        self, session_id: str, after: str | None = None
     ) -> AsyncIterator[dict[str, object]]:
-        """The events of a conversation after the one with the id `after`, or those of its last
-        turn: until that has ended, or with `follow` of later turns too.
+        """The events of a turn after the one with the id `after`, or all of the last turn.
 
-        Where what was missed is no longer kept, an event `reset` comes first.
+        Where what was missed is no longer stored, an event `reset` comes first.
         """
-        stream = await self.turns.follow(session_id)
+        stream = await self.turns.follow(session_id, after)
         yield ServerEvent({"type": "ping"}, "ping")  # type: ignore[misc]  # it is there
-        async for event in stream.read(after, follow=follow):
+        async for event in stream.read(after):
             yield event  # type: ignore[misc]
 
     @route("POST", "/{session_id}/retry")

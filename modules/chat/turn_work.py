@@ -6,16 +6,14 @@ import base64
 import binascii
 import re
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 from parachuted.errors import AgentStoppedError
 from parachuted.modules import (
-    AgentPermissionRequest,
     AgentResult,
     AgentSession,
-    AgentUsage,
     Finding,
     Module,
     reading,
@@ -23,7 +21,7 @@ from parachuted.modules import (
 
 from .bridge import Bridge
 from .messages import Message, new_message_id
-from .no_model import account_of, answer_from_notes, asks_for_account, remembered
+from .no_model import answer_from_notes, remembered
 from .permissions import (
     MAINTENANCE,
     MAINTENANCE_ENDED,
@@ -41,13 +39,11 @@ from .prompt_parts import PromptInputs, PromptParts, own_folder
 from .session import Session, now
 from .sessions import Sessions
 from .turn import EndedTurn, RunSessions, Turn
-from .turn_events import Event, OpenQuestions, session_event
+from .turn_events import session_event
 from .workspaces import find_workspace
 from .write_back import WriteBack
 
 STOPPED: Final = "Stopped."
-_WINDOW: Final = 200_000
-_NEARLY_FULL: Final = 0.8
 _NEW_SESSIONS: Final = uuid.UUID("c0a4f1de-5d0b-4b56-9a39-6a1f0f2b7d11")
 _FILES: Final = "Chat/artifacts"
 _MOST: Final = 20
@@ -72,7 +68,6 @@ class TurnWork:
         self._module, self._sessions, self._chats = module, sessions, chats
         self.bridge = Bridge(module, sessions)
         self.parts = PromptParts(module, self.bridge)
-        self.questions = OpenQuestions(module.state)
         self.run_sessions = RunSessions()
         self.write_back = WriteBack(module)
         self._resuming = Resuming(module, sessions)
@@ -84,10 +79,9 @@ class TurnWork:
             turn.request = replace(turn.request, is_typed=False, is_shared=True)
         files = await self._save_files(turn)
         question, earlier = await self._ask(turn, session, files)
-        for command in (self._account, self._maintenance):
-            said = await command(turn, session, earlier)
-            if said is not None:
-                return await self._say(turn, *said)
+        said = await self._maintenance(turn, session)
+        if said is not None:
+            return await self._say(turn, *said)
         is_maintained = turn.request.is_typed and await self._module.state.get(
             _maintained(session), False
         )
@@ -144,32 +138,25 @@ class TurnWork:
         )
 
     async def _save_files(self, turn: Turn) -> list[str]:
-        send = turn.stream.send
-        files = await _each(
-            (
-                (str(one.get("fileName") or "file"), self._save_file(one, place))
-                for place, one in enumerate(turn.request.attachments)
-            ),
-            lambda why: send(_warning("attachment_save_failed", "A file was left out", why)),
-        )
-        recordings = [file for file in files if _is_recording(file)]
-        if recordings and not turn.request.is_again:
-            words = await _each(
-                ((path, self._transcribe(path)) for path in recordings),
-                lambda why: send(
-                    _warning("transcription_failed", "A recording was not transcribed", why)
-                ),
-            )
-            message = "\n\n".join(filter(None, [turn.request.message.strip(), *words]))
-            turn.request = replace(turn.request, message=message)
+        files, findings = list[str](), list[Finding]()
+        for place, attached in enumerate(turn.request.attachments):
+            with reading(str(attached.get("fileName") or "file")[:200], findings):
+                files.append(await self._save_file(attached, place))
+        _warn(turn, "attachment_save_failed", "A file was left out", findings)
+        words, findings = [turn.request.message.strip()], list[Finding]()
+        for path in () if turn.request.is_again else filter(_is_recording, files):
+            with reading(path, findings):
+                words.append(await self._transcribe(path))
+        _warn(turn, "transcription_failed", "A recording was not transcribed", findings)
+        turn.request = replace(turn.request, message="\n\n".join(filter(None, words)))
         return files
 
-    async def _save_file(self, one: Mapping[str, Any], place: int) -> str:
-        data, name = one.get("base64Data"), str(one.get("fileName") or "file")
+    async def _save_file(self, attached: Mapping[str, Any], place: int) -> str:
+        data, name = attached.get("base64Data"), str(attached.get("fileName") or "file")
         if place >= _MOST:
             raise ValueError(f"a message has at most {_MOST} files")
         if not data:
-            path = str(one.get("filePath") or "").strip("/")
+            path = str(attached.get("filePath") or "").strip("/")
             if not path or not await self._module.vault.exists(path):
                 raise ValueError("there is no such file in the vault")
             return path
@@ -220,17 +207,7 @@ class TurnWork:
         turn.stream.send({"type": "user_message", "content": turn.question.content})
         return turn.question, earlier
 
-    async def _account(
-        self, turn: Turn, session: Session, earlier: Sequence[Message]
-    ) -> Words | None:
-        if not asks_for_account(turn.request.message):
-            return None
-        stored = self.write_back.of_session(session.id)
-        return account_of(earlier, stored), {"source": "runs"}
-
-    async def _maintenance(
-        self, turn: Turn, session: Session, _earlier: Sequence[Message]
-    ) -> Words | None:
+    async def _maintenance(self, turn: Turn, session: Session) -> Words | None:
         """`/maintenance`, alone or with a question, which is asked then."""
         said = maintenance_words(turn.request.message) if turn.request.is_typed else None
         if said is None:
@@ -301,42 +278,8 @@ class TurnWork:
             if step.model:
                 turn.stream.send({"type": "model", "model": step.model})
             return
-        if isinstance(step, AgentPermissionRequest) and await self._has_decided(turn, step):
-            return
-        known = set(turn.steps.questions)
-        events = turn.steps.read(step)
-        for request_id in set(turn.steps.questions) - known:  # before it is shown
-            await self.questions.add(turn.session_id or "", turn.steps.questions[request_id])
-        for event in events:
+        for event in turn.steps.read(step):
             turn.stream.send(event)
-        if isinstance(step, AgentUsage):
-            self._warn(turn)
-
-    async def _has_decided(self, turn: Turn, step: AgentPermissionRequest) -> bool:
-        """Answer what the person answered already, when the daemon that had asked was gone."""
-        if turn.request.decided is None or turn.run is None:
-            return False
-        asked, value = turn.request.decided
-        if (step.tool, dict(step.arguments)) != (asked.tool, dict(asked.arguments)):
-            return False
-        turn.request = replace(turn.request, decided=None)
-        return await turn.run.answer(step.id, value)
-
-    def _warn(self, turn: Turn) -> None:
-        if turn.has_warned or turn.steps.context_tokens < _NEARLY_FULL * _WINDOW:
-            return
-        turn.has_warned = True
-        turn.stream.send(
-            {
-                "type": "warning",
-                "code": "context_exceeded",
-                "title": "The conversation is nearly too long",
-                "message": "It fills four fifths of what the model can read at once. Its older "
-                "part will be summed up soon.",
-                "details": [f"{turn.steps.context_tokens:,} of {_WINDOW:,} tokens"],
-                "sessionId": turn.session_id,
-            }
-        )
 
     async def _finish(self, turn: Turn, inputs: PromptInputs, result: AgentResult) -> EndedTurn:
         for one in turn.steps.end_thought():
@@ -348,7 +291,6 @@ class TurnWork:
         if result.suggestions:
             meta["suggestions"] = list(result.suggestions)
         ended = await self._end(turn, meta, result.run_id)
-        await self._clear(turn)
         made_with = replace(inputs.session, history=ended.session.history)
         await self._resuming.keep(made_with, inputs.mode, result.session_id or turn.transcript)
         return ended
@@ -370,12 +312,10 @@ class TurnWork:
             run_id=run_id,
         )
 
-    async def keep_partial(self, turn: Turn, *, is_over: bool, **mark: object) -> None:
-        """Keep what came so far, with the mark, and the open questions unless it `is_over`."""
+    async def keep_partial(self, turn: Turn, **mark: object) -> None:
+        """Keep what came so far, with the mark."""
         if turn.question is not None and turn.steps.text:
             await self._append(turn, mark)
-        if is_over:
-            await self._clear(turn)
 
     async def keep_injected(self, turn: Turn, text: str) -> None:
         if turn.session is None:
@@ -404,10 +344,6 @@ class TurnWork:
             await self._sessions.append(turn.session_id, answer)
         return answer
 
-    async def _clear(self, turn: Turn) -> None:
-        if turn.session_id is not None and turn.steps.questions:
-            await self.questions.clear(turn.session_id)
-
 
 def _maintained(session: Session) -> str:
     return f"maintenance.{session.id}"
@@ -417,18 +353,9 @@ def _is_recording(path: str) -> bool:
     return path.casefold().endswith(_SOUNDS)
 
 
-async def _each(
-    works: Iterable[tuple[str, Awaitable[str]]], warn: Callable[[Finding], None]
-) -> list[str]:
-    found, findings = list[str](), list[Finding]()
-    for name, work in works:
-        with reading(name[:200], findings):
-            found.append(await work)
+def _warn(turn: Turn, code: str, title: str, findings: Iterable[Finding]) -> None:
     for finding in findings:
-        warn(finding)
-    return found
-
-
-def _warning(code: str, title: str, why: Finding) -> Event:
-    message = f"{why.path}: {why.problem}"
-    return {"type": "warning", "code": code, "title": title, "message": message, "details": []}
+        message = f"{finding.path}: {finding.problem}"
+        turn.stream.send(
+            {"type": "warning", "code": code, "title": title, "message": message, "details": []}
+        )

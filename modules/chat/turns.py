@@ -51,7 +51,7 @@ class Turns:
         self._module, self._sessions, self._chats = module, sessions, chats
         self.followers: list[Follower] = []
         self.work = TurnWork(module, sessions, chats)
-        self._streams: OrderedDict[str, TurnStream] = OrderedDict()
+        self._streams: OrderedDict[str, list[TurnStream]] = OrderedDict()
         self._active: dict[str, Turn] = {}
         # by the key that sent the message, and its id, where the sender chose one
         self._going: dict[tuple[str, str], Turn] = {}
@@ -97,15 +97,13 @@ class Turns:
         answers = [one for one in following if one.role == "assistant" and not one.meta.get("cut")]
         if not answers:
             return await self.follow(session.id)
-        turn = Turn(request, TurnStream(), session)
-        _replay(turn.stream, session, turn.resumption, question.content, answers[-1].content)
         ended = EndedTurn(session=session, question=question, answer=answers[-1], number=0)
-        turn.stream.send(_done(turn, ended))
-        return turn.stream
+        done = _done(Turn(request, TurnStream(), session), ended)
+        return _replayed(session, question.content, answers[-1].content, done)
 
     async def ask(self, request: TurnRequest) -> EndedTurn:
         turn = await self._begin(request)
-        async for _event in turn.stream.read(turn.stream.last_id):
+        async for _event in turn.stream.read():
             pass
         if turn.error is not None:
             raise turn.error
@@ -141,41 +139,33 @@ class Turns:
             await asyncio.wait(tasks, timeout=_ENDS_WITHIN_S)
 
     async def _begin(self, request: TurnRequest) -> Turn:
-        session, file = None, None
+        turn = Turn(request, TurnStream())
         if request.session_id is not None:
             file = await self._sessions.read(request.session_id)
-            session = file.session
-            if session.id in self._active:
+            turn.session, turn.messages = file.session, file.messages
+            if file.session.id in self._active:
                 raise conflict(
                     "a turn of this conversation goes on; stop it, or say it to the agent that "
                     "works"
                 )
-        stream = TurnStream() if session is None else self._stream_of(session.id)
-        turn = Turn(request, stream, session)
-        if file is not None:
-            turn.messages = file.messages
-        stream.begin()
-        if session is not None:
-            self._active[session.id] = turn
-        stream.send(session_event(session, turn.resumption))
+            self._keep(turn, file.session)
+        turn.stream.send(session_event(turn.session, turn.resumption))
         turn.task = self._module.spawn(self._run, turn, name="a turn")
         return turn
 
-    async def follow(self, session_id: str) -> TurnStream:
-        """After a restart a question without an answer is shown as cut off."""
+    async def follow(self, session_id: str, after: str | None = None) -> TurnStream:
+        """The last turn, or that of the event `after`. After a restart a question without an answer
+        is shown as cut off.
+        """
         session, messages = await self._sessions.get_with_messages(session_id)
         if session.id in self._streams:
-            return self._streams[session.id]
-        stream = self._stream_of(session.id)
-        last = messages[-1] if messages else None
-        if last is not None and (last.role == "user" or last.meta.get("cut")):
-            asked = next(message for message in reversed(messages) if message.role == "user")
-            said = "" if last is asked else last.content
-            _replay(stream, session, Resumption(earlier=len(messages)), asked.content, said)
-            for one in await self.work.questions.all(session.id):
-                stream.send(one.event(session.id))
-            stream.send(cut_off(session.id))
-        return stream
+            *before, last = self._streams[session.id]
+            return next((stream for stream in before if stream.goes_on_after(after)), last)
+        asked = next((message for message in reversed(messages) if message.role == "user"), None)
+        if asked is None or (messages[-1] is not asked and not messages[-1].meta.get("cut")):
+            return _ended_stream()
+        said = "" if messages[-1] is asked else messages[-1].content
+        return _replayed(session, asked.content, said, cut_off(session.id))
 
     async def ask_again(self, session_id: str) -> TurnStream:
         session, messages = await self._sessions.get_with_messages(session_id)
@@ -212,27 +202,22 @@ class Turns:
             await asyncio.wait([turn.task])
 
     async def answer(self, session_id: str, request_id: str, answers: object) -> None:
-        """A question that an earlier daemon left open begins a turn. NotFoundError."""
-        session_id = (await self._sessions.get(session_id)).id
-        asked = await self.work.questions.get(session_id, request_id)
-        turn = self._active.get(session_id)
-        if turn is None or request_id not in turn.steps.questions:
-            message, decided = asked.as_message(answers), (asked, asked.value_of(answers))
-            await self.start(TurnRequest(message=message, session_id=session_id, decided=decided))
-            await self.work.questions.drop(session_id, request_id)
-            return
-        value = asked.value_of(answers)
-        if turn.run is None or not await turn.run.answer(asked.id, value):
-            await self.work.questions.drop(session_id, request_id)
-            raise NotFoundError(f"no question {request_id[:80]!r} waits for an answer")
-        await self.work.questions.drop(session_id, request_id)
+        """NotFoundError: nothing waits for that answer."""
+        turn, asked = await self._asked(session_id, request_id)
+        if turn.run is None or not await turn.run.answer(asked.id, asked.value_of(answers)):
+            raise _no_question(request_id)
         turn.steps.questions.pop(request_id, None)
         turn.stream.send({"type": "answered", "requestId": request_id})
 
     async def decide(self, session_id: str, request_id: str, decision: object) -> None:
-        session_id = (await self._sessions.get(session_id)).id
-        asked = await self.work.questions.get(session_id, request_id)
+        _, asked = await self._asked(session_id, request_id)
         await self.answer(session_id, request_id, asked.words_for(decision))
+
+    async def _asked(self, session_id: str, request_id: str) -> tuple[Turn, OpenQuestion]:
+        turn = self._active.get((await self._sessions.get(session_id)).id)
+        if turn is None or request_id not in turn.steps.questions:
+            raise _no_question(request_id)
+        return turn, turn.steps.questions[request_id]
 
     async def preview(self, session_id: str, message: str) -> dict[str, object]:
         session = await self._sessions.get(session_id)
@@ -241,8 +226,8 @@ class Turns:
         return await self.work.parts.preview(limited, request)
 
     async def pending(self, session_id: str) -> Sequence[OpenQuestion]:
-        session = await self._sessions.get(session_id)
-        return await self.work.questions.all(session.id)
+        turn = self._active.get((await self._sessions.get(session_id)).id)
+        return [] if turn is None else list(turn.steps.questions.values())
 
     async def _run(self, turn: Turn) -> None:
         """It ends with exactly one last event, whatever happens."""
@@ -275,7 +260,7 @@ class Turns:
     async def _last_of_stopped(self, turn: Turn) -> Event:
         mark: dict[str, object] = {"aborted": True} if turn.is_aborted else {"cut": "restart"}
         try:
-            await self.work.keep_partial(turn, is_over=turn.is_aborted, **mark)
+            await self.work.keep_partial(turn, **mark)
         except ParachuteError as error:
             return typed_error(error, turn.session_id)
         if not turn.is_aborted:
@@ -290,9 +275,8 @@ class Turns:
     async def _last_of_failed(self, turn: Turn, error: ParachuteError) -> Event:
         turn.error = error
         last = typed_error(error, turn.session_id)
-        is_over = not isinstance(error, AgentStoppedError)  # the daemon ends runs first
         try:
-            await self.work.keep_partial(turn, is_over=is_over, cut=last["code"])
+            await self.work.keep_partial(turn, cut=last["code"])
         except ParachuteError as also:
             self._module.log.warning("what came was not kept", extra={"why": also.message})
         return last
@@ -317,31 +301,22 @@ class Turns:
         turn.stream.send(last)
 
     def _created(self, turn: Turn, session: Session) -> None:
-        turn.session = session
-        self._active[session.id] = turn
-        self._keep(session.id, turn.stream)
+        self._keep(turn, session)
         turn.stream.send(session_event(session, turn.resumption))
+
+    def _keep(self, turn: Turn, session: Session) -> None:
+        """Its stream and the one before can be read; of idle sessions the oldest are forgotten."""
+        turn.session, self._active[session.id] = session, turn
+        before = self._streams.pop(session.id, [])
+        self._streams[session.id] = [*before[-1:], turn.stream]
+        idle = [one for one in self._streams if one not in self._active]
+        for one in idle[: max(0, len(self._streams) - _MOST_STREAMS)]:
+            del self._streams[one]
 
     def _turn_of(self, session_id: str) -> Turn:
         if not self.is_active(session_id):
             raise _no_turn(session_id)
         return self._active[session_id]
-
-    def _stream_of(self, session_id: str) -> TurnStream:
-        found = self._streams.get(session_id)
-        if found is None:
-            found = TurnStream()
-            self._keep(session_id, found)
-        return found
-
-    def _keep(self, session_id: str, stream: TurnStream) -> None:
-        """Remember it; of those in which nothing goes on, the oldest are forgotten."""
-        self._streams[session_id] = stream
-        self._streams.move_to_end(session_id)
-        idle = [one for one, other in self._streams.items() if not other.is_active]
-        for one in idle[: max(0, len(self._streams) - _MOST_STREAMS)]:
-            if one != session_id:
-                del self._streams[one]
 
 
 class Messenger:
@@ -423,13 +398,20 @@ def _done(turn: Turn, ended: EndedTurn) -> Event:
     }
 
 
-def _replay(
-    stream: TurnStream, session: Session, resumption: Resumption, asked: str, said: str
-) -> None:
-    stream.begin()
-    stream.send(session_event(session, resumption))
+def _replayed(session: Session, asked: str, said: str, last: Event) -> TurnStream:
+    """A turn of which only the file is left."""
+    stream = TurnStream()
+    stream.send(session_event(session, Resumption(earlier=session.message_count)))
     stream.send({"type": "user_message", "content": asked})
     stream.send(said)
+    stream.send(last)
+    return stream
+
+
+def _ended_stream() -> TurnStream:
+    stream = TurnStream()
+    stream.is_active = False
+    return stream
 
 
 async def _stop(turn: Turn) -> None:
@@ -441,3 +423,7 @@ async def _stop(turn: Turn) -> None:
 
 def _no_turn(session_id: str) -> NotFoundError:
     return NotFoundError(f"no turn goes on in the conversation {session_id[:80]}")
+
+
+def _no_question(request_id: str) -> NotFoundError:
+    return NotFoundError(f"no question {request_id[:80]!r} waits for an answer")

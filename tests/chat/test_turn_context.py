@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from parachuted.modules import AgentToolCall, AgentToolUse
 from tests.chat.chat_of import acting_as_owner, conversations, sessions_of, texts
 from tests.chat.scripted_runs import ask, events_of, kinds, only, scripted_chat, words
 from tests.chat.talks import eventually
@@ -266,21 +265,3 @@ async def test_without_a_model_the_notes_answer_and_say_that_they_are_no_model(v
         assert kinds(again)[-1] == "done"
         assert runs.started[0].prompt == "Zebras?"
         assert (await texts(module, session))[-1] == "In May."
-
-
-async def test_what_an_agent_did_is_answered_from_the_records(vault):
-    script = [
-        AgentToolUse(id="t1", tool="write_note", arguments={"path": "Garden/a.md"}),
-        AgentToolCall(id="t1", tool="write_note", answer="refused", is_error=True),
-        *words("I wrote everything perfectly."),
-    ]
-    async with scripted_chat(vault, script) as (module, runs):
-        session = (await ask(module, "Write it."))[-1]["sessionId"]
-        events = await ask(module, "What did you do?", session)
-        said = only(events, "done")["response"]
-        assert len(runs.started) == 1
-        assert "`r0000000001`" in said
-        assert "- write_note `Garden/a.md` (failed)" in said
-        assert "perfectly" not in said
-        await ask(module, "What did you do with my spade?", session)
-        assert len(runs.started) == 2

@@ -36,7 +36,6 @@ turn_events, turn_stream = chat_file("turn_events"), chat_file("turn")
 def read(steps, session="s1"):
     """The events of these steps, with texts as the stream makes them, and the reader."""
     reader, stream = turn_events.TurnSteps(session), turn_stream.TurnStream()
-    stream.begin()
     for step in steps:
         for one in reader.read(step):
             stream.send(one)
@@ -133,11 +132,6 @@ async def test_a_permission_request_is_a_question_with_what_it_allows():
     ]
     for other in ("Allow rm *", "", {}, ["Allow", "Deny"], None):
         assert asked.value_of(other) == "deny"
-
-
-def test_usage_is_kept():
-    reader, _ = read([usage(0.5, 900)])
-    assert reader.context_tokens == 900
 
 
 words = st.text(min_size=1, max_size=6)
