@@ -25,7 +25,7 @@ from parachuted.modules import (
     reading,
 )
 
-from .no_model import shortened, summary_from, title_from
+from .plain_words import shortened, summary_from, title_from
 from .prompt_parts import context_paths
 from .session import Fields, Session, now, one_line
 from .sessions import Sessions, TitleProtectedError, refuse_change

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from parachuted.modules import Finding
 
 from .curator import Curator
-from .elsewhere_routes import ElsewhereRoutes
+from .importing import ElsewhereRoutes
 from .permissions import SharedChats
 from .session_routes import SessionRoutes
 from .session_tools import SessionTools

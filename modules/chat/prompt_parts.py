@@ -23,8 +23,7 @@ from parachuted.modules import (
     visible_to_agents,
 )
 
-from .brain_access import brain_of, field_of
-from .bridge import Bridge
+from .brain import Bridge, brain_of, field_of
 from .permissions import (
     Mode,
     described,

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Annotated
 
 from pydantic import BaseModel, Field
-from typing_extensions import TypedDict
 
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.modules import route
@@ -15,11 +14,7 @@ from .messages import Message, new_message_id
 from .permissions import DIRECT, SANDBOXED, permissions_of
 from .session import Fields, Session, SessionMode, SessionPermissions
 from .session_service import (
-    AppConversation,
     Json,
-    SessionAnswer,
-    SessionList,
-    SessionRuns,
     SessionService,
     conversation_shape,
     message_shape,
@@ -47,43 +42,6 @@ class Permissions(BaseModel):
     sandbox_override: str | None = None
 
 
-class TranscriptEvent(TypedDict):
-    """One message; `parentUuid` is the one before it."""
-
-    type: str
-    subtype: str | None
-    uuid: str
-    parentUuid: str | None
-    timestamp: str | None
-    message: Json
-    isCompactSummary: bool
-
-
-class TranscriptSegment(TypedDict):
-    """Messages up to a summary that took their place, or to the end."""
-
-    index: int
-    isCompacted: bool
-    messageCount: int
-    eventCount: int
-    startTime: str | None
-    endTime: str | None
-    preview: str | None
-    loaded: bool
-
-
-class TranscriptAnswer(TypedDict):
-    """The events of the segment that was asked for, and what segments there are."""
-
-    sessionId: str
-    transcriptPath: str
-    eventCount: int
-    events: list[TranscriptEvent]
-    segments: list[TranscriptSegment]
-    segmentCount: int
-    loadedSegmentIndex: int | None
-
-
 class SessionRoutes(SessionService):
     @route("GET", "/", tolerant=True)
     async def list_sessions(
@@ -96,7 +54,7 @@ class SessionRoutes(SessionService):
         cursor: str | None = None,
         *,
         archived: bool = False,
-    ) -> SessionList:
+    ) -> Json:
         """Sessions, the newest first; `search` finds words of titles and of messages."""
         found, cursor = await self.sessions.page(
             search=search,
@@ -110,7 +68,7 @@ class SessionRoutes(SessionService):
         return {"sessions": [session_shape(one) for one in found], "next": cursor}
 
     @route("GET", "/{session_id}", tolerant=True)
-    async def get_session(self, session_id: str) -> AppConversation:
+    async def get_session(self, session_id: str) -> Json:
         """A session with its messages."""
         return conversation_shape(*await self.sessions.get_with_messages(session_id))
 
@@ -127,7 +85,7 @@ class SessionRoutes(SessionService):
         mode: SessionMode | None = None,
         *,
         archived: bool | None = None,
-    ) -> SessionAnswer:
+    ) -> Json:
         """Change a session; what is left out stays. A title given here is never overwritten."""
         fields: Fields = {
             "title": title,
@@ -153,12 +111,12 @@ class SessionRoutes(SessionService):
         return {"id": session.id, "path": session.path}
 
     @route("POST", "/{session_id}/archive", tolerant=True)
-    async def archive_session(self, session_id: str) -> SessionAnswer:
+    async def archive_session(self, session_id: str) -> Json:
         """Put a session away; hooks of `session.end` hear that it has ended."""
         return await self._changed(session_id, {"archived": True})
 
     @route("POST", "/{session_id}/unarchive", tolerant=True)
-    async def unarchive_session(self, session_id: str) -> SessionAnswer:
+    async def unarchive_session(self, session_id: str) -> Json:
         """Take a session out of the archive."""
         return await self._changed(session_id, {"archived": False})
 
@@ -171,7 +129,7 @@ class SessionRoutes(SessionService):
         config_overrides: dict[str, object] | None = None,
         response_mode: str | None = None,
         mention_pattern: str | None = None,
-    ) -> SessionAnswer:
+    ) -> Json:
         """Change how a session runs."""
         session = await self.sessions.get(session_id)
         fields = _config(trust_level, workspace_id, session.mode)
@@ -194,7 +152,7 @@ class SessionRoutes(SessionService):
         workspace_id: str | None = None,
         response_mode: str | None = None,
         mention_pattern: str | None = None,
-    ) -> SessionAnswer:
+    ) -> Json:
         """Let a session that waits for a person's settings begin."""
         session = (await self.sessions.get(session_id)).metadata
         if "pending_initialization" in session:
@@ -205,7 +163,7 @@ class SessionRoutes(SessionService):
         )
 
     @route("GET", "/{session_id}/runs", tolerant=True)
-    async def list_session_runs(self, session_id: str) -> SessionRuns:
+    async def list_session_runs(self, session_id: str) -> Json:
         """The runs of a conversation, the newest first, and of them those that are recorded beside
         its file; `POST /api/runs/{id}/undo` takes one back, `parachute undo --session ID` all.
         """
@@ -216,22 +174,10 @@ class SessionRoutes(SessionService):
         runs = sorted(named.union(recorded), reverse=True)
         return {"path": session.path, "runs": runs, "recorded": recorded}
 
-    @route("POST", "/{session_id}/tags", tolerant=True)
-    async def tag_session(self, session_id: str, tag: Tag) -> SessionAnswer:
-        """Give a session a tag."""
-        tags = (await self.sessions.get(session_id)).tags
-        return await self._changed(session_id, {"tags": [*dict.fromkeys((*tags, tag))]})
-
-    @route("DELETE", "/{session_id}/tags/{tag}", tolerant=True)
-    async def untag_session(self, session_id: str, tag: str) -> SessionAnswer:
-        """Take a tag from a session."""
-        tags = (await self.sessions.get(session_id)).tags
-        return await self._changed(session_id, {"tags": [one for one in tags if one != tag]})
-
     @route("POST", "/{session_id}/fork", tolerant=True)
     async def fork_session(
         self, session_id: str, message_id: str | None = None, title: Title | None = None
-    ) -> SessionAnswer:
+    ) -> Json:
         """A new session with the messages of this one, up to and with that of `message_id`."""
         session, messages = await self.sessions.get_with_messages(session_id)
         ids = [message.id for message in messages]
@@ -245,7 +191,7 @@ class SessionRoutes(SessionService):
         return {"session": session_shape(await self.sessions.create(copies, **fields))}
 
     @route("POST", "/{session_id}/continue", tolerant=True)
-    async def continue_session(self, session_id: str, title: Title | None = None) -> SessionAnswer:
+    async def continue_session(self, session_id: str, title: Title | None = None) -> Json:
         """A new, empty session that goes on from this one."""
         session = await self.sessions.get(session_id)
         fields = _like(session, title)
@@ -260,35 +206,34 @@ class SessionRoutes(SessionService):
         after_compact: bool = True,
         segment: Annotated[int, Field(ge=0)] | None = None,
         full: bool = False,
-    ) -> TranscriptAnswer:
+    ) -> Json:
         """A conversation's messages as events: those since the last summary, of one `segment`, or,
         with `full` or without `after_compact`, all.
         """
         session, messages = await self.sessions.get_with_messages(session_id)
         parts = _segments(messages)
-        wanted = segment if segment is not None else len(parts) - 1
         is_whole = segment is None and (full or not after_compact)
-        loaded = range(len(parts)) if is_whole else [wanted] if wanted < len(parts) else []
-        events = [
-            event
-            for number, part in enumerate(parts)
-            if number in loaded
-            for event in _events(session.id, part)
-        ]
-        return TranscriptAnswer(
-            sessionId=session.id,
-            transcriptPath=session.path,
-            eventCount=len(messages),
-            events=events,
-            segments=[
-                _segment(number, part, is_last=number == len(parts) - 1, loaded=number in loaded)
+        wanted = segment if segment is not None else len(parts) - 1
+        loaded = [number for number in range(len(parts)) if is_whole or number == wanted]
+        return {
+            "sessionId": session.id,
+            "transcriptPath": session.path,
+            "eventCount": len(messages),
+            "events": [event for number in loaded for event in _events(session.id, parts[number])],
+            "segments": [
+                {
+                    "index": number,
+                    "isCompacted": number < len(parts) - 1,
+                    "loaded": number in loaded,
+                    **_segment(part),
+                }
                 for number, part in enumerate(parts)
             ],
-            segmentCount=len(parts),
-            loadedSegmentIndex=None if is_whole or not loaded else wanted,
-        )
+            "segmentCount": len(parts),
+            "loadedSegmentIndex": None if is_whole or not loaded else wanted,
+        }
 
-    async def _changed(self, session_id: str, fields: Fields) -> SessionAnswer:
+    async def _changed(self, session_id: str, fields: Fields) -> Json:
         session = await self.sessions.change(session_id, **fields)
         if fields.get("archived"):
             await self.turns.end_process(session.id)
@@ -327,36 +272,32 @@ def _segments(messages: list[Message]) -> list[list[Message]]:
     return parts
 
 
-def _events(session_id: str, messages: list[Message]) -> list[TranscriptEvent]:
-    found: list[TranscriptEvent] = []
-    for message in messages:
-        shape = message_shape(session_id, message)
-        found.append(
-            TranscriptEvent(
-                type=message.role,
-                subtype=None,
-                uuid=message.id,
-                parentUuid=found[-1]["uuid"] if found else None,
-                timestamp=message.at,
-                message={"role": message.role, "content": shape["content"]},
-                isCompactSummary=shape["isCompactSummary"],
-            )
-        )
-    return found
+def _events(session_id: str, messages: list[Message]) -> list[Json]:
+    """`parentUuid` is the message before."""
+    parents = [None, *(message.id for message in messages)]
+    shapes = [message_shape(session_id, message) for message in messages]
+    return [
+        {
+            "type": message.role,
+            "subtype": None,
+            "uuid": message.id,
+            "parentUuid": parent,
+            "timestamp": message.at,
+            "message": {"role": message.role, "content": shape["content"]},
+            "isCompactSummary": shape["isCompactSummary"],
+        }
+        for parent, message, shape in zip(parents, messages, shapes, strict=False)
+    ]
 
 
-def _segment(
-    number: int, messages: list[Message], *, is_last: bool, loaded: bool
-) -> TranscriptSegment:
+def _segment(messages: list[Message]) -> Json:
+    """Messages up to a summary that took their place, or to the end."""
     times = [message.at for message in messages if message.at is not None]
     said = next((message.content for message in messages if message.role == "user"), None)
-    return TranscriptSegment(
-        index=number,
-        isCompacted=not is_last,
-        messageCount=len(messages),
-        eventCount=len(messages),
-        startTime=times[0] if times else None,
-        endTime=times[-1] if times else None,
-        preview=None if said is None else said[:_PREVIEW],
-        loaded=loaded,
-    )
+    return {
+        "messageCount": len(messages),
+        "eventCount": len(messages),
+        "startTime": times[0] if times else None,
+        "endTime": times[-1] if times else None,
+        "preview": None if said is None else said[:_PREVIEW],
+    }

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, cast
+from typing import Any
 
 from pydantic.alias_generators import to_camel
-from typing_extensions import TypedDict
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
 from parachuted.modules import Module, event, interface
 
-from .bridge import Bridge
+from .brain import Bridge
 from .curator import Curator
 from .messages import Message, new_message_id
 from .permissions import SharedChats, permissions_of
@@ -34,83 +33,16 @@ _COPIED = (
 )
 
 
-class AppSession(TypedDict):
-    id: str
-    paraId: str
-    path: str
-    title: str | None
-    createdAt: str
-    updatedAt: str
-    lastAccessed: str
-    messageCount: int
-    archived: bool
-    source: str
-    module: str
-    agentName: str | None
-    agentPath: str | None
-    agentType: str | None
-    continuedFrom: str | None
-    originalId: str | None
-    workingDirectory: str | None
-    trustLevel: str
-    linkedBotPlatform: str | None
-    linkedBotChatId: str | None
-    linkedBotChatType: str | None
-    workspaceId: str | None
-    curatorSessionId: str | None
-    curatorLastRun: Json | None
-    bridgeContextLog: str | None
-    parentSessionId: str | None
-    createdBy: str | None
-    mode: str
-    model: str | None
-    summary: str | None
-    tags: list[str]
-    contextFolders: list[str]
-    metadata: Json
-
-
-class AppMessage(TypedDict):
-    """A message; `content` is a text, or blocks where tools were called."""
-
-    id: str
-    paraId: str
-    sessionId: str
-    role: str
-    content: str | list[Json]
-    timestamp: str | None
-    isCompactSummary: bool
-
-
-class AppConversation(AppSession):
-    messages: list[AppMessage]
-
-
-class SessionList(TypedDict):
-    """Sessions, and the `cursor` of those that follow."""
-
-    sessions: list[AppSession]
-    next: str | None
-
-
-class SessionRuns(TypedDict):
-    """`recorded` are those that are known without what the file says."""
-
-    path: str
-    runs: list[str]
-    recorded: list[str]
-
-
-class SessionAnswer(TypedDict):
-    session: AppSession
-
-
-def session_shape(session: Session) -> AppSession:
+def session_shape(session: Session) -> Json:
     bot, agent = session.linked_bot, session.agent
     log = [dict(one) for one in session.bridge_context_log]
     last_run = None if session.curator_last_run is None else dict(session.curator_last_run)
-    found = {to_camel(name): getattr(session, name) for name in _COPIED}
-    found |= {
+    metadata: Json = {**session.metadata, "title_source": session.title_source}
+    if last_run is not None:
+        metadata["curator_last_run"] = last_run
+    if session.permissions is not None:
+        metadata["permissions"] = asdict(session.permissions)
+    return {to_camel(name): getattr(session, name) for name in _COPIED} | {
         "lastAccessed": session.updated_at,
         "module": "chat",
         "agentName": agent.rpartition("/")[2].removesuffix(".md") if agent else None,
@@ -126,23 +58,18 @@ def session_shape(session: Session) -> AppSession:
         "parentSessionId": session.parent_id,
         "tags": list(session.tags),
         "contextFolders": list(session.context_folders),
-        "metadata": {**session.metadata, "title_source": session.title_source},
+        "metadata": metadata,
     }
-    if last_run is not None:
-        found["metadata"]["curator_last_run"] = last_run
-    if session.permissions is not None:
-        found["metadata"]["permissions"] = asdict(session.permissions)
-    return cast("AppSession", found)
 
 
-def conversation_shape(session: Session, messages: list[Message]) -> AppConversation:
-    return AppConversation(
-        **session_shape(session),
-        messages=[message_shape(session.id, message) for message in messages],
-    )
+def conversation_shape(session: Session, messages: list[Message]) -> Json:
+    return session_shape(session) | {
+        "messages": [message_shape(session.id, message) for message in messages]
+    }
 
 
-def message_shape(session_id: str, message: Message) -> AppMessage:
+def message_shape(session_id: str, message: Message) -> Json:
+    """`content` is a text, or blocks where tools were called."""
     content: str | list[Json] = message.content
     if message.tools:
         content = [
@@ -150,15 +77,15 @@ def message_shape(session_id: str, message: Message) -> AppMessage:
             for tool in message.tools
         ]
         content += [{"type": "text", "text": message.content}] if message.content else []
-    return AppMessage(
-        id=message.id,
-        paraId=f"para:chat:{message.id}",
-        sessionId=session_id,
-        role=message.role,
-        content=content,
-        timestamp=message.at,
-        isCompactSummary=message.meta.get("is_compact_summary") is True,
-    )
+    return {
+        "id": message.id,
+        "paraId": f"para:chat:{message.id}",
+        "sessionId": session_id,
+        "role": message.role,
+        "content": content,
+        "timestamp": message.at,
+        "isCompactSummary": message.meta.get("is_compact_summary") is True,
+    }
 
 
 class SessionService(Module):
@@ -193,7 +120,7 @@ class SessionService(Module):
         linked_bot: Mapping[str, str] | None = None,
         permissions: Mapping[str, Any] | None = None,
         mode: str | None = None,
-    ) -> AppSession:
+    ) -> Json:
         """A new session. One with a `linked_bot` (of `platform`, `chat_id` and `chat_type`) has its
         title until the curator finds a better one. `permissions` have the fields of a session's.
         """
@@ -207,7 +134,7 @@ class SessionService(Module):
         )
 
     @interface("ConversationInterface")
-    async def link(self, session_id: str, linked_bot: Mapping[str, str] | None) -> AppSession:
+    async def link(self, session_id: str, linked_bot: Mapping[str, str] | None) -> Json:
         """Let a session belong to a conversation on another platform, which then leaves the one
         that it belonged to; None: to none.
         """
@@ -237,18 +164,18 @@ class SessionService(Module):
         await self.sessions.change_message(session_id, message_id, content)
 
     @interface("ConversationInterface")
-    async def get(self, session_id: str) -> AppConversation:
+    async def get(self, session_id: str) -> Json:
         """A session with its messages."""
         return conversation_shape(*await self.sessions.get_with_messages(session_id))
 
     @interface("ConversationInterface")
-    async def get_sessions(self, topic: str, limit: int = 20) -> list[AppSession]:
+    async def get_sessions(self, topic: str, limit: int = 20) -> list[Json]:
         """The newest sessions about some words."""
         found, _next = await self.sessions.page(topic=topic, limit=max(1, min(limit, 100)))
         return [session_shape(one) for one in found]
 
     @interface("ConversationInterface")
-    async def get_by_bot_link(self, platform: str, chat_id: str) -> AppSession | None:
+    async def get_by_bot_link(self, platform: str, chat_id: str) -> Json | None:
         """The session of a conversation on another platform, if there is one."""
         found = await self.sessions.get_by_bot_link(platform, chat_id)
         return None if found is None else session_shape(found)

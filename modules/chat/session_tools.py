@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from typing import Annotated, Literal
 
 from pydantic import Field
-from typing_extensions import TypedDict
 
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, ParachuteError
 from parachuted.modules import event, interface, mcp_tool, route
@@ -17,7 +16,6 @@ from .curator import (
     UPDATE_CONTEXT,
     UPDATE_SUMMARY,
     UPDATE_TITLE,
-    CuratorMessage,
     Exchange,
     add_to_context,
     context_files,
@@ -25,7 +23,7 @@ from .curator import (
 )
 from .messages import Message
 from .session import Session
-from .session_service import SessionService
+from .session_service import Json, SessionService
 from .turn import EndedTurn
 from .write_back import StoredFact
 
@@ -33,33 +31,14 @@ _MOST_WORDS = 5_000
 Words = Annotated[str, Field(min_length=1, max_length=_MOST_WORDS)]
 
 
-class CuratorMessages(TypedDict):
-    """What was said in the session of a conversation's curator."""
-
-    messages: list[CuratorMessage]
-
-
-class CuratorQueued(TypedDict):
-    """The curator will run."""
-
-    status: Literal["queued"]
-
-
-class BridgeLog(TypedDict):
-    """What a conversation had of Brain, turn by turn, and what it left there."""
-
-    log: list[dict[str, object]]
-    stored: list[StoredFact]
-
-
 class CuratorRoutes(SessionService):
     @route("GET", "/{session_id}/curator/messages", tolerant=True)
-    async def curator_messages(self, session_id: str) -> CuratorMessages:
+    async def curator_messages(self, session_id: str) -> Json:
         """What the curator of a conversation was shown, and what it did."""
         return {"messages": await self.curator.messages(session_id)}
 
     @route("POST", "/{session_id}/curator/trigger", tolerant=True)
-    async def trigger_curator(self, session_id: str) -> CuratorQueued:
+    async def trigger_curator(self, session_id: str) -> dict[str, str]:
         """Let the curator look at the last exchange now."""
         session, messages = await self.sessions.get_with_messages(session_id)
         exchange = last_exchange(messages)
@@ -69,19 +48,13 @@ class CuratorRoutes(SessionService):
         return {"status": "queued"}
 
     @route("GET", "/{session_id}/bridge", tolerant=True)
-    async def bridge_log(self, session_id: str) -> BridgeLog:
+    async def bridge_log(self, session_id: str) -> Json:
         """What a conversation loaded from Brain, and the facts that it left there."""
         session = await self.sessions.get(session_id)
         return {
             "log": [dict(one) for one in session.bridge_context_log],
             "stored": self.write_back.of_session(session.id),
         }
-
-    @route("POST", "/{session_id}/bridge/{record_id}/undo", tolerant=True)
-    async def undo_write_back(self, session_id: str, record_id: str) -> StoredFact:
-        """Take a fact out of Brain again; it is not written a second time."""
-        session = await self.sessions.get(session_id)
-        return await self.write_back.undo(session.id, record_id)
 
     @interface("ConversationInterface")
     async def session_of_suggestion(self, suggestion_id: str, run: str | None) -> str | None:
@@ -220,49 +193,6 @@ Tag = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\s,#]+$")]
 Limit = Annotated[int, Field(ge=1, le=_MOST_MESSAGES)]
 
 
-class SessionBrief(TypedDict):
-    """A session in a list."""
-
-    id: str
-    title: str | None
-    summary: str | None
-    tags: list[str]
-    updated_at: str
-    messages: int
-    archived: bool
-    parent_id: str | None
-
-
-class SessionPageBrief(TypedDict):
-    """Some sessions; `next` is the cursor of those that follow."""
-
-    sessions: list[SessionBrief]
-    next: str | None
-
-
-class MessageBrief(TypedDict):
-    """A message of a session; a long one is cut."""
-
-    role: str
-    content: str
-    at: str | None
-
-
-class SessionText(SessionBrief):
-    """A session with its last messages."""
-
-    context_folders: list[str]
-    last: list[MessageBrief]
-
-
-class SessionContext(TypedDict):
-    """What a conversation's agent is given to read: folders, and their context files."""
-
-    session_id: str
-    folders: list[str]
-    files: list[str]
-
-
 class SessionTools(CuratorRoutes):
     @mcp_tool("update_session_title")
     async def update_session_title(self, title: Title) -> dict[str, str]:
@@ -283,7 +213,7 @@ class SessionTools(CuratorRoutes):
         cursor: str | None = None,
         *,
         archived: bool = False,
-    ) -> SessionPageBrief:
+    ) -> Json:
         """List or search conversations, the newest first."""
         await self._refuse_curators()
         found, cursor = await self.sessions.page(
@@ -295,7 +225,7 @@ class SessionTools(CuratorRoutes):
         return {"sessions": [_brief(one) for one in found], "next": cursor}
 
     @mcp_tool("chat-session")
-    async def read_session(self, session_id: str, messages: Limit = 20) -> SessionText:
+    async def read_session(self, session_id: str, messages: Limit = 20) -> Json:
         """Read a conversation's last messages."""
         await self._refuse_curators()
         session, found = await self.sessions.get_with_messages(session_id)
@@ -325,7 +255,7 @@ class SessionTools(CuratorRoutes):
         return await self._tagged(session, [one for one in session.tags if one != tag])
 
     @mcp_tool("chat-create")
-    async def create_child(self, title: Title, message: Content | None = None) -> SessionBrief:
+    async def create_child(self, title: Title, message: Content | None = None) -> Json:
         """Begin a conversation below this one."""
         self._refuse_strangers()
         parent = self.shared_chats.limited(await self.sessions.get(await self.ambient_session()))
@@ -356,7 +286,7 @@ class SessionTools(CuratorRoutes):
         return {"status": "is sent when your turn has ended", "session_id": target.id}
 
     @mcp_tool("chat-context")
-    async def session_context(self, session_id: str | None = None) -> SessionContext:
+    async def session_context(self, session_id: str | None = None) -> Json:
         """The context files that a conversation loads."""
         session = await self._meant(session_id)
         return {
@@ -387,7 +317,7 @@ class SessionTools(CuratorRoutes):
             )
 
 
-def _brief(session: Session) -> SessionBrief:
+def _brief(session: Session) -> Json:
     return {
         "id": session.id,
         "title": session.title,

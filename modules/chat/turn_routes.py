@@ -6,12 +6,11 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
-from typing_extensions import TypedDict
 
 from parachuted.errors import EditRefusedError
 from parachuted.modules import Response, ServerEvent, interface, route
 
-from .session_service import LONGEST_MESSAGE, SessionService
+from .session_service import LONGEST_MESSAGE, Json, SessionService
 from .turn import RecoveryMode, TurnRequest
 from .turns import QueueFullError
 
@@ -27,66 +26,9 @@ MessageId = Annotated[str, Field(pattern=r"^[a-z0-9]{12}$")]
 Slug = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=100)]
 
 
-class StreamStatus(TypedDict):
-    """Whether a turn goes on."""
-
-    active: bool
-
-
-class ActiveStream(TypedDict):
-    """A session in which a turn goes on."""
-
-    session_id: str
-
-
-class ActiveStreams(TypedDict):
-    """All of them."""
-
-    streams: list[ActiveStream]
-
-
-class ChatStats(TypedDict):
-    """`sessions` counts the archived ones too."""
-
-    sessions: int
-    archived: int
-    messages: int
-    active_streams: int
-
-
-class Done(TypedDict):
-    """What was asked for is done."""
-
-    status: str
-
-
-class AnswerRow(TypedDict):
-    """An agent's answer, and the run that it came of."""
-
-    id: str
-    session_id: str
-    content: str
-    run_id: str | None
-
-
-class PendingQuestions(TypedDict):
-    """What agents wait for, the oldest first."""
-
-    pending: list[dict[str, Any]]
-
-
-class TurnEvents(TypedDict):
-    """Events of a turn, as `GET /api/chat/{id}/stream` sends them; `after`: what follows them."""
-
-    events: list[dict[str, Any]]
-    after: str
-
-
 class TurnRoutes(SessionService):
     @interface("ConversationInterface")
-    async def send_message(
-        self, session_id: str, content: str, source: str = "parachute"
-    ) -> AnswerRow:
+    async def send_message(self, session_id: str, content: str, source: str = "parachute") -> Json:
         """Send a message to a session, and wait for the agent's answer.
 
         Raises what ended the turn otherwise, ConflictError where another goes on.
@@ -112,7 +54,7 @@ class TurnRoutes(SessionService):
         message_id: str | None = None,
         attachments: Sequence[Mapping[str, Any]] = (),
         chat_id: str | None = None,
-    ) -> TurnEvents:
+    ) -> Json:
         """Say something in a session, and return what came of it so far; `turn_events` has the
         rest, until a `done`, `error`, `typed_error` or `aborted`.
 
@@ -137,7 +79,7 @@ class TurnRoutes(SessionService):
     @interface("ConversationInterface")
     async def turn_events(
         self, session_id: str, after: str | None = None, wait_s: float = 20
-    ) -> TurnEvents:
+    ) -> Json:
         """The events after those that another call returned. While there are none and a turn goes
         on, it waits so long, 20 s at most.
         """
@@ -218,12 +160,12 @@ class TurnRoutes(SessionService):
             yield event  # type: ignore[misc]  # the annotation is what is in an event
 
     @route("GET", "/active-streams")
-    async def active_streams(self) -> ActiveStreams:
+    async def active_streams(self) -> Json:
         """The conversations in which a turn goes on."""
         return {"streams": [{"session_id": one} for one in self.turns.active()]}
 
     @route("GET", "/stats")
-    async def stats(self) -> ChatStats:
+    async def stats(self) -> Json:
         """How many conversations and messages there are, and in how many a turn goes on."""
         sessions, archived, messages = await self.sessions.count()
         return {
@@ -234,7 +176,7 @@ class TurnRoutes(SessionService):
         }
 
     @route("GET", "/{session_id}/stream-status")
-    async def stream_status(self, session_id: str) -> StreamStatus:
+    async def stream_status(self, session_id: str) -> Json:
         """Whether a turn goes on in a conversation."""
         return {"active": self.turns.is_active(session_id)}
 
@@ -259,7 +201,7 @@ class TurnRoutes(SessionService):
             yield event  # type: ignore[misc]
 
     @route("POST", "/{session_id}/abort")
-    async def abort(self, session_id: str) -> Done:
+    async def abort(self, session_id: str) -> dict[str, str]:
         """Stop the turn. What was said so far stays."""
         await self.turns.abort(session_id)
         return {"status": "aborted"}
@@ -267,7 +209,7 @@ class TurnRoutes(SessionService):
     @route("POST", "/{session_id}/inject", tolerant=True)
     async def inject(
         self, session_id: str, message: Annotated[str, Field(min_length=1, max_length=32_000)]
-    ) -> Done:
+    ) -> dict[str, str]:
         """Say something to the agent while it works."""
         try:
             await self.turns.inject(session_id, message)
@@ -283,14 +225,14 @@ class TurnRoutes(SessionService):
         return await self.turns.preview(session_id, message)
 
     @route("GET", "/{session_id}/pending-questions")
-    async def pending_questions(self, session_id: str) -> PendingQuestions:
+    async def pending_questions(self, session_id: str) -> Json:
         """What the agent asked and a person has not answered, permission requests too."""
         return {"pending": [one.document() for one in await self.turns.pending(session_id)]}
 
     @route("POST", "/{session_id}/answer", tolerant=True)
     async def answer(
         self, session_id: str, request_id: str, answers: dict[str, str | list[str]]
-    ) -> Done:
+    ) -> dict[str, str]:
         """Answer what the agent asked, each question by its words."""
         await self.turns.answer(session_id, request_id, answers)
         return {"status": "answered"}
@@ -302,7 +244,7 @@ class TurnRoutes(SessionService):
         request_id: str,
         decision: Literal["grant", "deny"],
         pattern: Name | None = None,
-    ) -> Done:
+    ) -> dict[str, str]:
         """Grant or deny what the agent asked leave for.
 
         With one of its `patterns` it is granted for the rest of the conversation.

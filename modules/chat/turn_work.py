@@ -19,7 +19,7 @@ from parachuted.modules import (
     reading,
 )
 
-from .bridge import Bridge
+from .brain import Bridge
 from .messages import Message, new_message_id
 from .no_model import answer_from_notes, remembered
 from .permissions import (

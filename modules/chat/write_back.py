@@ -11,14 +11,14 @@ import asyncio
 import re
 import secrets
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from hashlib import blake2b
 from typing import Any, Final, Literal, TypeAlias
 
-from parachuted.errors import ConflictError, EditRefusedError, NotFoundError, ParachuteError
-from parachuted.modules import AppendSection, Module, NoteChange, ReplaceSpan
+from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.modules import AppendSection, Module, NoteChange
 
-from .brain_access import BrainAccess, FoundEntity, brain_of, is_short
+from .brain import BrainAccess, FoundEntity, brain_of, is_short
 from .session import Session, now
 
 LONGEST_NAME: Final = 120
@@ -116,7 +116,7 @@ def without_marks(text: str, most: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFact:
-    """`waiting`, `approved` and `rejected` were suggested; `digest` is of a new entity's file."""
+    """`waiting`, `approved` and `rejected` were suggested."""
 
     id: str
     session_id: str
@@ -127,8 +127,6 @@ class StoredFact:
     text: str
     key: str
     path: str = ""
-    created: bool = False
-    digest: str | None = None
     run: str | None = None
     suggestion: str | None = None
     status: Status = "kept"
@@ -146,7 +144,10 @@ class WriteBack:
         held = await self._module.state.get(_STATE)
         if isinstance(held, Mapping):
             records: Any = held.get("records", [])
-            self._records = {record["id"]: StoredFact(**record) for record in records}
+            known = {one.name for one in fields(StoredFact)}
+            for record in records:
+                values = {name: value for name, value in record.items() if name in known}
+                self._records[record["id"]] = StoredFact(**values)
             refused: Any = held.get("refused", [])
             self._refused = dict.fromkeys(refused)
 
@@ -179,21 +180,6 @@ class WriteBack:
         except Exception:  # a turn never fails by this
             self._module.log.exception("writing back to Brain failed")
         return stored
-
-    async def undo(self, session_id: str, record_id: str) -> StoredFact:
-        """Take a fact out of Brain for good. NotFoundError, EditRefusedError."""
-        async with self._lock:
-            record = self._records.get(record_id)
-            if record is None or record.session_id != session_id:
-                raise NotFoundError(f"This conversation has no write-back {record_id[:80]}.")
-            if record.status != "kept":
-                raise EditRefusedError(
-                    f"This was {record.status} already."
-                    if record.status != "waiting"
-                    else f"This waits for your decision in Suggestions/, as {record.suggestion}."
-                )
-            await (self._remove_entity(record) if record.created else self._remove_line(record))
-            return await self._refuse(record, "undone")
 
     async def session_of(self, suggestion_id: str) -> str | None:
         async with self._lock:  # one that is just being made is recorded by then
@@ -269,10 +255,8 @@ class WriteBack:
         path = answer.get("path")
         if not isinstance(path, str):
             return record
-        created, run = answer.get("created") is True, answer.get("run")
-        digest = await self._module.vault.digest(path) if created else None
-        run = run if isinstance(run, str) else None
-        return replace(record, path=path, created=created, digest=digest, run=run)
+        run = answer.get("run")
+        return replace(record, path=path, run=run if isinstance(run, str) else None)
 
     async def _suggest(
         self, brain: BrainAccess, session: Session, record: StoredFact
@@ -293,30 +277,6 @@ class WriteBack:
             }
         suggestion = await self._module.suggest(action, path, payload, reasoning=_reason(session))
         return replace(record, path=path, suggestion=suggestion, status="waiting")
-
-    async def _remove_line(self, record: StoredFact) -> None:
-        vault = self._module.vault
-        note = await vault.note(record.path) if record.path else None
-        section = note.section(_SECTION) if note else None
-        if note is None or section is None:
-            raise EditRefusedError(f"{record.path or record.name} does not say this any more.")
-        line = f"- {record.text}\n"
-        at = f"{note.text}\n".find(line, section.body, section.end + 1)
-        if at < 0:
-            raise EditRefusedError(f"{record.path} says it in other words now: change it there.")
-        stop = min(at + len(line), len(note.text))
-        try:
-            await vault.edit(record.path, [ReplaceSpan(at, stop, "")], base=note.digest)
-        except ConflictError as error:
-            raise EditRefusedError(f"{record.path} is being changed; try again.") from error
-
-    async def _remove_entity(self, record: StoredFact) -> None:
-        if await self._module.vault.digest(record.path) != record.digest:
-            raise EditRefusedError(
-                f"{record.path} was changed since this conversation made it: remove it, or the "
-                "line, there."
-            )
-        await self._module.vault.delete(record.path)
 
     async def _refuse(self, record: StoredFact, status: Status) -> StoredFact:
         self._refused[record.key] = None

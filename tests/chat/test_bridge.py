@@ -12,9 +12,7 @@ import pytest
 
 from parachuted.errors import (
     AgentFailedError,
-    EditRefusedError,
     ModuleFailedError,
-    NotFoundError,
 )
 from parachuted.testing import ModuleHarness
 from tests.chat.chat_of import session
@@ -41,13 +39,13 @@ class Brain:
     async def search(self, _query: str, limit: int = 5) -> list[dict[str, Any]]:
         return [self._row()][:limit]
 
-    async def recall(self, query: str, num_results: int = 5) -> dict[str, Any]:
+    async def recall(self, query: str, num_results: int = 5, **_more: object) -> dict[str, Any]:
         self.asked.append(query)
         row = {**self._row(), "title": "Kim Lee", "text": "Grows beans.", "score": 0.9}
         is_match = "kim" in query.casefold()
         return {"results": [{**row, "is_match": is_match}][:num_results], "count": 1}
 
-    async def suggest(self, text: str) -> list[dict[str, Any]]:
+    async def suggest(self, text: str, **_more: object) -> list[dict[str, Any]]:
         return [{**self._row(), "confidence": 0.4}] if "Kim" in text else []
 
     async def resolve(self, text: str) -> dict[str, Any]:
@@ -118,7 +116,7 @@ async def test_without_a_model_in_time_the_words_decide(vault: Path):
         assert "Grows beans." not in runs.started[1].options["context"]
 
 
-async def test_a_fact_is_added_to_its_entity_and_can_be_taken_back(vault: Path):
+async def test_a_fact_is_added_to_its_entity_and_not_again_once_undone(vault: Path):
     judge = judging(
         [], [fact("Kim Lee", "Moves to Basel in May."), fact("Kim Lee", "lives in bern")]
     )
@@ -129,14 +127,10 @@ async def test_a_fact_is_added_to_its_entity_and_can_be_taken_back(vault: Path):
         assert (vault / KIM).read_text() == TEXT + "- Moves to Basel in May.\n"
         assert (kept["status"], kept["name"], kept["path"]) == ("kept", "Kim Lee", KIM)
         assert kept["run"]
-        place = f"/{events[-1]['sessionId']}/bridge/{kept['id']}/undo"
-        undone: Any = await module.request("POST", place)
-        assert undone["status"] == "undone"
-        assert (vault / KIM).read_text() == TEXT
-        with pytest.raises(EditRefusedError, match="undone already"):
-            await module.request("POST", place)
-        with pytest.raises(NotFoundError):
-            await module.request("POST", f"/{events[-1]['sessionId']}/bridge/none/undo")
+        (vault / KIM).write_text(TEXT)
+        await module.event("run.undone", run=kept["run"], paths=[KIM])
+        found: Any = await module.request("GET", f"/{events[-1]['sessionId']}/bridge")
+        assert [one["status"] for one in found["stored"]] == ["undone"]
         again = (await ask(module, "As I said: Kim moves to Basel in May."))[-1]["sessionId"]
         await eventually(lambda: exchange_logged(vault, again))
         assert (vault / KIM).read_text() == TEXT, "it is not written a second time"
@@ -147,7 +141,7 @@ async def exchange_logged(vault: Path, session_id: str) -> bool | None:
     return any(session_id in day.read_text() for day in days) or None
 
 
-async def test_an_entity_that_brain_does_not_know_is_made_and_taken_back_whole(vault: Path):
+async def test_an_entity_that_brain_does_not_know_is_made(vault: Path):
     brain = Brain(vault)
     judge = judging([], [fact("Basel garden", "Has four beds.", "topic"), fact("X", "y", "ship")])
     async with with_brain(vault, brain, judge) as (module, _):
@@ -158,15 +152,7 @@ async def test_an_entity_that_brain_does_not_know_is_made_and_taken_back_whole(v
         assert brain.written == [
             ("topic", {"name": "Basel garden", "description": "Has four beds."})
         ]
-        assert kept["created"] is True
-        file = vault / kept["path"]
-        text = file.read_text()
-        file.write_text(text + "more\n")
-        with pytest.raises(EditRefusedError, match="changed since"):
-            await module.request("POST", f"/{talk_id}/bridge/{kept['id']}/undo")
-        file.write_text(text)
-        await module.request("POST", f"/{talk_id}/bridge/{kept['id']}/undo")
-        assert not file.exists()
+        assert "Has four beds." in (vault / kept["path"]).read_text()
 
 
 @pytest.mark.parametrize("is_silent", [False, True], ids=["fails", "is silent"])

@@ -8,7 +8,7 @@ import pytest
 
 from tests.module_files import chat_file
 
-curator, no_model, session = chat_file("curator"), chat_file("no_model"), chat_file("session")
+curator, plain_words, session = chat_file("curator"), chat_file("plain_words"), chat_file("session")
 routes, messages = chat_file("session_tools"), chat_file("messages")
 
 
@@ -58,7 +58,7 @@ def test_it_hears_of_a_title_that_is_the_persons():
     ],
 )
 def test_a_title_without_a_model_is_the_first_sentence(message: str, title: str | None):
-    found = no_model.title_from(message)
+    found = plain_words.title_from(message)
 
     if title is None and any(map(str.isalpha, message)):
         assert len(found) <= 60
@@ -70,15 +70,15 @@ def test_a_title_without_a_model_is_the_first_sentence(message: str, title: str 
 @pytest.mark.parametrize("repeated", ["[", "[[", "![", "[a](", "[[a|", "<!--", "*"])
 def test_a_title_of_a_text_of_many_openings_takes_no_time_to_speak_of(repeated: str):
     began = time.process_time()
-    no_model.summary_from([repeated * 50_000], repeated * 50_000)
+    plain_words.summary_from([repeated * 50_000], repeated * 50_000)
     assert time.process_time() - began < 20  # else minutes, in which nothing else is answered
 
 
 def test_a_summary_without_a_model_quotes_the_first_and_the_last_question():
-    text = no_model.summary_from(["When do beans go out?", "And peas?"], "In May. Or later.")
+    text = plain_words.summary_from(["When do beans go out?", "And peas?"], "In May. Or later.")
 
     assert text == "“When do beans go out?” to “And peas?”: In May. Or later."
-    assert no_model.summary_from([], "In May") is None
+    assert plain_words.summary_from([], "In May") is None
 
 
 def message(role: str, content: str) -> object:

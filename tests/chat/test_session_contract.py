@@ -79,8 +79,6 @@ async def test_every_row_for_sessions_is_as_the_app_decodes_it(chat: ModuleHarne
                 "mentionPattern": "@me",
             },
         ),
-        ("POST", "/tags", {"tag": "soil"}),
-        ("DELETE", "/tags/soil", {}),
         ("POST", "/fork", {"messageId": "m-user"}),
         ("POST", "/continue", {}),
     ):

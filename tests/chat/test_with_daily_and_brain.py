@@ -85,24 +85,18 @@ async def test_what_is_to_be_remembered_is_acknowledged_and_is_of_the_session(va
         assert f"parachute undo {kept['run']}" in said
         assert (vault / KIM).read_text().count("moved to Basel") == 1
 
-        account = only(await ask(module, "What did you do?", session), "done")["response"]
-        assert f"remembered in {KIM}" in account
-        assert kept["run"] in account
         runs: Any = await module.request("GET", f"/{session}/runs")
         assert runs["runs"] == [kept["run"]]
 
 
-async def test_answers_without_a_model_are_clean_words_with_facts_and_titles(
+async def test_answers_without_a_model_are_clean_words_with_facts(
     vault: Path,
 ):
     kim = "# Kim Lee\n\nGrows beans.\n\n- - A neighbour\n\n---\n\n## Facts\n- Lives in Bern\n"
     save(
         vault, KIM, f"---\ntype: person\npara_id: para:brain:abcdefabcdef\n---\n{kim}- Has a dog\n"
     )
-    ids = "# para:daily:abcdefabcdeg 10:30"
-    save(vault, DAY, f"# Morning\n\nCoffee.\n\n{ids}\n\nKim Lee sells cabbages.\n\n# Eve\n\nHm.\n")
-    made = "---\ngenerated_at: 2026-02-24T10:00:00Z\n---\n# Made\n\nCabbages, cabbages, Kim Lee.\n"
-    save(vault, "Daily/reflections/2026-02-24.md", made)
+    save(vault, DAY, "# para:daily:abcdefabcdeg 10:30\n\nKim Lee sells cabbages.\n")
     async with with_modules(vault, "brain", has_model=False) as (module, _):
         events = await ask(module, "Where does Kim Lee live now?")
         session = events[-1]["sessionId"]
@@ -112,9 +106,8 @@ async def test_answers_without_a_model_are_clean_words_with_facts_and_titles(
         lines = [line for line in said.splitlines() if line.startswith("- ")]
         quoted = "\n".join(lines)
         assert "Lives in Bern; Has a dog" in quoted
-        assert f"Kim Lee sells cabbages. ([[{DAY.removesuffix('.md')}|10:30]])" in quoted
-        assert lines[-1].endswith("|Made]])")
-        for mark in ("Chat/sessions", "para:", "#", "- - ", "---", "generated_at"):
+        assert f"Kim Lee sells cabbages. ([[{DAY.removesuffix('.md')}|" in quoted
+        for mark in ("Chat/sessions", "para:", "#", "- - ", "---"):
             assert mark not in quoted
 
         async def summary() -> Any:

@@ -95,11 +95,11 @@ def test_a_conversation_is_limited_and_brains_answers_are_shown(opens: Opens, da
         "loaded": ["Brain/kim.md"],
     }
     fact = {"id": "f1", "name": "Kim", "text": "Gardener", "path": "Brain/kim.md"}
-    reported = {"log": [log], "stored": [{**fact, "status": "kept"}]}
+    reported = {"log": [log], "stored": [{**fact, "run": "r-1", "status": "kept"}]}
     it.page.route("**/bridge", lambda route: route.fulfill(json=reported))
     undone: list[str] = []
     it.page.route(
-        "**/bridge/f1/undo",
+        "**/api/runs/r-1/undo",
         lambda route: (undone.append(route.request.method), route.fulfill(json={})),
     )
     it.page.reload()
@@ -108,7 +108,7 @@ def test_a_conversation_is_limited_and_brains_answers_are_shown(opens: Opens, da
     it.page.locator(".sheet summary", has_text="asked once").click()
     it.sees("gardeners of Acme")
     assert it.faults_of_sizes() == []
-    with it.page.expect_response("**/bridge/f1/undo"):
+    with it.page.expect_response("**/api/runs/r-1/undo"):
         it.click("Take back: Gardener")
     assert undone == ["POST"]
 

@@ -14,9 +14,9 @@ import { IconButton, Shown, Tag } from '../../ui/parts.js';
 export function BrainLog({ place, isFixed }) {
   const loaded = useLoad((signal) => get(`${place}/bridge`, {}, signal), [place]);
   useEvents(['chat.session.message', 'run.undone', 'suggestion.'], loaded.reload);
-  const undo = async (/** @type {string} */ id) => {
+  const undo = async (/** @type {string} */ run) => {
     try {
-      await post(`${place}/bridge/${encodeURIComponent(id)}/undo`);
+      await post(`/api/runs/${encodeURIComponent(run)}/undo`);
       loaded.reload();
     } catch (error) {
       toastProblem(error);
@@ -29,6 +29,6 @@ export function BrainLog({ place, isFixed }) {
       <${Shown} of=${loaded}>${() => html`
         <ul class="plain">${log.map((one, at) => html`<li key=${at}>${one.query} <${Tag}>${t.chat.brainKinds[one.type] ?? one.type}<//> <span class="soft">${t.chat.brainTurn(one.turn_number)}</span>
           ${(one.loaded ?? []).map((/** @type {string} */ path) => html` <a key=${path} href=${noteAddress(path)}>${path.split('/').pop()?.replace(/\.md$/, '')}</a>`)}</li>`)}</ul>
-        ${stored.length > 0 && html`<p><strong>${t.chat.brainStored}</strong></p><ul class="plain">${stored.map((one) => html`<li key=${one.id}><a href=${noteAddress(one.path)}>${one.name}</a> ${one.text} <${Tag}>${one.status}<//>${!isFixed && one.status === 'kept' && html`<${IconButton} icon="undo" label=${t.chat.brainUndo(one.text)} onClick=${() => undo(one.id)} />`}</li>`)}</ul>`}`}<//>
+        ${stored.length > 0 && html`<p><strong>${t.chat.brainStored}</strong></p><ul class="plain">${stored.map((one) => html`<li key=${one.id}><a href=${noteAddress(one.path)}>${one.name}</a> ${one.text} <${Tag}>${one.status}<//>${!isFixed && one.status === 'kept' && one.run && html`<${IconButton} icon="undo" label=${t.chat.brainUndo(one.text)} onClick=${() => undo(one.run)} />`}</li>`)}</ul>`}`}<//>
     </details>`;
 }
