@@ -120,9 +120,6 @@ class BrainAccess:
         found = _entities(await self._call("suggest", text, min_confidence=least))
         return [one for one in found if one.confidence >= least]
 
-    async def context(self, para_id: str, max_tokens: int) -> Any:  # noqa: ANN401  the provider's
-        return await self._call("context", para_id, max_tokens)
-
     async def meant_by(self, name: str) -> FoundEntity | None:
         """The entity of that name; None where there is none, or several are meant."""
         resolved = await self._call("resolve", name)

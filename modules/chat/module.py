@@ -15,7 +15,7 @@ from .session_routes import SessionRoutes
 from .session_tools import SessionTools
 from .sessions import Sessions
 from .turn_routes import TurnRoutes
-from .turns import Messenger, Turns
+from .turns import Turns
 from .workspaces import WorkspaceRoutes
 
 
@@ -51,7 +51,6 @@ class ChatModule(
         self.spawn(self.sessions.load, name="read the sessions")
         self.turns = Turns(self, self.sessions, self.shared_chats)
         self.curator = Curator(self, self.sessions, self.turns.work.run_sessions)
-        self.messenger = Messenger(self, self.turns)
         self.bridge = self.turns.work.bridge
         self.write_back = self.turns.work.write_back
         await self.write_back.load()

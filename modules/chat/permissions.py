@@ -44,8 +44,6 @@ SESSION_TOOLS: Final = (
     "chat-session",
     "chat-tag",
     "chat-untag",
-    "chat-create",
-    "chat-send",
     "chat-context",
 )
 _WILD: Final = frozenset("*?$[]{}")

@@ -25,7 +25,6 @@ Kind: TypeAlias = Literal[
     "bounds",
     "tools",
     "context",
-    "entity",
     "brain",
     "journal",
     "working_directory",
@@ -35,13 +34,12 @@ Kind: TypeAlias = Literal[
 MOST_TOKENS: Final = 24_000
 PER_TOKEN: Final = 4  # characters, about
 _LEAST: Final = 50  # tokens; less of a part is worth nothing
-_QUOTED: Final = frozenset({"context", "entity", "brain", "journal", "working_directory", "skill"})
+_QUOTED: Final = frozenset({"context", "brain", "journal", "working_directory", "skill"})
 # they change with each message, so they go with it: while the system prompt stays the same, the
 # model's cache holds, and the agent's process is used again
-_OF_MESSAGE: Final = frozenset({"entity", "brain", "skill"})
+_OF_MESSAGE: Final = frozenset({"brain", "skill"})
 _HEADS: Final[dict[str, str]] = {
     "context": "## Project knowledge",
-    "entity": "## What the message mentions",
     "brain": "## From Brain",
     "journal": "## From the journal",
     "working_directory": "## The working directory",
@@ -50,7 +48,6 @@ _HEADS: Final[dict[str, str]] = {
 # what is cut first where not all fits
 _CUT_FIRST: Final[tuple[Kind, ...]] = (
     "journal",
-    "entity",
     "brain",
     "context",
     "working_directory",

@@ -23,7 +23,7 @@ from parachuted.modules import (
     visible_to_agents,
 )
 
-from .brain import Bridge, brain_of, field_of
+from .brain import Bridge, field_of
 from .permissions import (
     Mode,
     described,
@@ -44,8 +44,6 @@ from .workspaces import find_workspace
 CONTEXT_NAMES: Final = ("AGENTS.md", "CLAUDE.md")
 AGENT_FOLDER: Final = ".agents"
 _WITHIN_S: Final = 3.0
-_MOST_ENTITIES, _ENTITY_TOKENS = 3, 800
-_LEAST_SURE: Final = 0.6
 _MOST_ENTRIES, _LONGEST_ENTRY = 3, 1_500
 _OWN_ORIGINS: Final = frozenset({"", "you", "agent"})
 _TOOLS: Final = """\
@@ -136,7 +134,7 @@ class PromptParts:
         names = await self.agent_names(inputs.folder)
         agent = inputs.agent
         source = "agent" if agent else "custom" if inputs.system_prompt else "default"
-        brain = [part for part in prompt.parts if part.kind in {"entity", "brain"}]
+        brain = [part for part in prompt.parts if part.kind == "brain"]
         working = prompt.paths("working_directory")
         return {
             "type": "prompt_metadata",
@@ -161,14 +159,13 @@ class PromptParts:
     async def _gather(self, inputs: PromptInputs) -> list[PromptPart]:
         found = await asyncio.gather(
             self._within(self._contexts(inputs), "context"),
-            self._within(self._entities(inputs), "entities"),
             self._within(self._from_brain(inputs), "enrichment"),
             self._within(self._journal(inputs), "journal"),
             self._within(self._working_folder(inputs), "working folder"),
         )
         read = {one.path for one in found[0]}
-        rest = [part for parts in found[1:4] for part in parts]
-        working = [one for one in found[4] if one.path not in read]
+        rest = [part for parts in found[1:3] for part in parts]
+        working = [one for one in found[3] if one.path not in read]
         return [*self._fixed(inputs), *found[0], *rest, *working, *await self._skill(inputs)]
 
     async def _agent(
@@ -292,28 +289,6 @@ class PromptParts:
             if is_below(folder, allowed)
         ]
         return [one for one in found if one is not None]
-
-    async def _entities(self, inputs: PromptInputs) -> list[PromptPart]:
-        brain = brain_of(self._module)
-        may_read = reads_by(inputs.session.permissions, "brain")
-        if brain is None or not may_read or not inputs.message.strip():
-            return []
-        found_in = await brain.named_in(inputs.message, _LEAST_SURE)
-        named = {one.para_id: one.name for one in found_in if one.para_id}
-        parts = []
-        for para_id, name in list(named.items())[:_MOST_ENTITIES]:
-            found = await brain.context(para_id, _ENTITY_TOKENS)
-            if found is None:
-                continue
-            path = str(found["entity"]["path"])
-            read = await self._note("entity", path)
-            part = PromptPart(
-                kind="entity", text=found["text"], path=path, title=name, is_cut=found["truncated"]
-            )
-            if read is not None:
-                part = replace(part, modified=read.modified, is_strangers=read.is_strangers)
-            parts.append(part)
-        return parts
 
     async def _from_brain(self, inputs: PromptInputs) -> list[PromptPart]:
         settings, call = self._module.settings, self._module.current_call

@@ -18,7 +18,7 @@ from .messages import Message, new_message_id
 from .permissions import SharedChats, permissions_of
 from .session import Fields, LinkedBot, Session, now
 from .sessions import Sessions
-from .turns import Messenger, Turns
+from .turns import Turns
 from .write_back import WriteBack
 
 Json = dict[str, object]
@@ -93,7 +93,6 @@ class SessionService(Module):
     shared_chats: SharedChats
     turns: Turns
     curator: Curator
-    messenger: Messenger
     bridge: Bridge
     write_back: WriteBack
 

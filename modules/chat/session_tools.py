@@ -128,7 +128,6 @@ class CuratorRoutes(SessionService):
     async def turn_ended(self, ended: EndedTurn) -> None:
         exchange = exchange_of(ended.number, ended.question, ended.answer)
         self.spawn(self._write_back, ended, exchange, name="the bridge to Brain")
-        await self.messenger.turn_ended(ended.session.id)
         await self.curator.settle(ended.session.id)
         if self.settings.curator and is_due(exchange.number):
             await self.curator.observe(ended.session.id, exchange)
@@ -188,7 +187,6 @@ _MOST_TEXT = 4_000
 _MOST_MESSAGES = 100
 Title = Annotated[str, Field(min_length=1, max_length=300)]
 Summary = Annotated[str, Field(min_length=1, max_length=2_000)]
-Content = Annotated[str, Field(min_length=1, max_length=100_000)]
 Tag = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\s,#]+$")]
 Limit = Annotated[int, Field(ge=1, le=_MOST_MESSAGES)]
 
@@ -254,37 +252,6 @@ class SessionTools(CuratorRoutes):
         session = await self._meant(session_id)
         return await self._tagged(session, [one for one in session.tags if one != tag])
 
-    @mcp_tool("chat-create")
-    async def create_child(self, title: Title, message: Content | None = None) -> Json:
-        """Begin a conversation below this one."""
-        self._refuse_strangers()
-        parent = self.shared_chats.limited(await self.sessions.get(await self.ambient_session()))
-        child = await self.sessions.create(
-            title=title,
-            title_source="ai",
-            parent_id=parent.id,
-            created_by=f"session:{parent.id}",
-            context_folders=parent.context_folders,
-            mode=parent.mode,
-            permissions=parent.permissions,
-        )
-        if message is not None:
-            self.messenger.send_from(parent, child, message)
-        return _brief(await self.sessions.get(child.id))
-
-    @mcp_tool("chat-send")
-    async def send_to_session(self, session_id: str, message: Content) -> dict[str, str]:
-        """Message another conversation."""
-        self._refuse_strangers()
-        await self._refuse_curators()
-        target = self.shared_chats.limited(await self.sessions.get(session_id))
-        if self.current_call.run is None:
-            await self.messenger.send(target, message)
-            return {"status": "sent", "session_id": target.id}
-        source = self.shared_chats.limited(await self.sessions.get(await self.ambient_session()))
-        self.messenger.send_from(source, target, message)
-        return {"status": "is sent when your turn has ended", "session_id": target.id}
-
     @mcp_tool("chat-context")
     async def session_context(self, session_id: str | None = None) -> Json:
         """The context files that a conversation loads."""
@@ -308,13 +275,6 @@ class SessionTools(CuratorRoutes):
         own = await self.turns.work.run_sessions.get(self.current_call.run)
         if own is not None and own.is_curator:
             raise ActRefusedError("This is for the conversation's agent alone.")
-
-    def _refuse_strangers(self) -> None:
-        """Text of a stranger must not speak to another agent as its person."""
-        if self.current_call.is_strangers:
-            raise ActRefusedError(
-                "text of a stranger was read here, so nothing is sent to other conversations"
-            )
 
 
 def _brief(session: Session) -> Json:

@@ -15,10 +15,7 @@ from itertools import takewhile
 from typing import Final
 
 from parachuted.errors import (
-    ActRefusedError,
     AgentStoppedError,
-    ConflictError,
-    EditRefusedError,
     NotFoundError,
     ParachuteError,
 )
@@ -35,9 +32,6 @@ _MOST_STREAMS: Final = 500
 _MOST_RUNS: Final = 100
 _MOST_INJECTED: Final = 20
 _ENDS_WITHIN_S: Final = 5.0
-_MOST_HOPS: Final = 3
-_MOST_WAITING: Final = 10
-_MOST_TRIES: Final = 20
 
 Follower = Callable[[EndedTurn], Awaitable[None]]
 
@@ -196,11 +190,6 @@ class Turns:
         turn.waiting += 1
         await self.work.keep_injected(turn, text)
 
-    async def wait_for_end(self, session_id: str) -> None:
-        turn = self._active.get(session_id)
-        if turn is not None and turn.task is not None:
-            await asyncio.wait([turn.task])
-
     async def answer(self, session_id: str, request_id: str, answers: object) -> None:
         """NotFoundError: nothing waits for that answer."""
         turn, asked = await self._asked(session_id, request_id)
@@ -317,65 +306,6 @@ class Turns:
         if not self.is_active(session_id):
             raise _no_turn(session_id)
         return self._active[session_id]
-
-
-class Messenger:
-    """What an agent sends leaves when its own turn has ended."""
-
-    def __init__(self, module: Module, turns: Turns) -> None:
-        self._module, self._turns = module, turns
-        self._waiting: dict[str, list[tuple[str, str]]] = {}
-        self._hops: dict[str, int] = {}  # by session, of the turn that goes on there
-
-    async def send(self, target: Session, text: str) -> None:
-        await self._turns.start(TurnRequest(message=text, session_id=target.id))
-
-    def send_from(self, source: Session, target: Session, text: str) -> None:
-        """ActRefusedError: the target may do other things, or too many led to each other."""
-        if target.id == source.id:
-            raise EditRefusedError("This is that conversation: answer here instead.")
-        if (target.mode, target.permissions) != (source.mode, source.permissions):
-            raise ActRefusedError(
-                "that conversation's agent may do other things than you, so it takes no orders of "
-                "yours"
-            )
-        waiting = self._waiting.setdefault(source.id, [])
-        if self._hops.get(source.id, 0) >= _MOST_HOPS or len(waiting) >= _MOST_WAITING:
-            raise ActRefusedError(
-                f"no more than {_MOST_WAITING} messages leave a turn, and a message leads to no "
-                f"more than {_MOST_HOPS} others in a row"
-            )
-        waiting.append((target.id, text))
-
-    async def turn_ended(self, session_id: str) -> None:
-        hops = self._hops.pop(session_id, 0) + 1
-        sent = self._waiting.pop(session_id, [])
-        if sent:
-            self._module.spawn(self._deliver_all, sent, hops, name="messages to conversations")
-
-    async def _deliver_all(self, sent: Sequence[tuple[str, str]], hops: int) -> None:
-        for target, text in sent:
-            try:
-                await self._deliver(target, text, hops)
-            except ParachuteError as error:
-                self._module.log.warning(
-                    "a message to a conversation was not delivered",
-                    extra={"session": target, "why": error.message},
-                )
-
-    async def _deliver(self, target: str, text: str, hops: int) -> None:
-        for _ in range(_MOST_TRIES):
-            try:
-                await self._turns.start(TurnRequest(message=text, session_id=target))
-                break
-            except ConflictError:
-                with suppress(NotFoundError, QueueFullError):
-                    await self._turns.inject(target, text)
-                    break
-                await self._turns.wait_for_end(target)
-        else:
-            raise ActRefusedError("that conversation's agent was at work each time")
-        self._hops[target] = max(hops, self._hops.get(target, 0))
 
 
 def _done(turn: Turn, ended: EndedTurn) -> Event:

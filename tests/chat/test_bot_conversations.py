@@ -125,7 +125,7 @@ async def test_no_turn_in_a_group_may_more_than_the_group_whoever_begins_it(
             may_read = ("Garden/**",) if limit is GARDEN else ()
             assert (run.agent, narrowing.read, narrowing.write) == ("chat", may_read, ())
             assert narrowing.capabilities == ("read",)
-            assert (narrowing.mcps, "chat-create" in (narrowing.tools or ())) == (
+            assert (narrowing.mcps, "chat-tag" in (narrowing.tools or ())) == (
                 tuple(limit["allowed_mcps"]) if limit else (),
                 False,
             )

@@ -139,7 +139,7 @@ async def test_sessions_are_found_read_tagged_and_written_to_by_tools(
     assert context == {"session_id": other, "folders": [], "files": []}
     with pytest.raises(NotFoundError):
         await chat.tool("chat-session", session_id="none")
-    for tool in ("chat-create", "update_session_title", "update_title"):
+    for tool in ("update_session_title", "update_title"):
         with pytest.raises(NotFoundError, match="no conversation here"):
             await chat.tool(tool, title="Beans")
     half = "\ud800"  # of a character
@@ -147,7 +147,6 @@ async def test_sessions_are_found_read_tagged_and_written_to_by_tools(
         ("chat-context", {}),
         ("chat-tag", {"tag": "garden"}),
         ("chat-untag", {"tag": "garden"}),
-        ("chat-send", {"message": "Hello"}),
     ):
         with pytest.raises(NotFoundError):
             await chat.tool(tool, session_id=half, **more)

@@ -119,7 +119,6 @@ async def test_what_an_exchange_says_cannot_lead_it_to_another_conversation(
     live: Live, vault: Path
 ):
     hostile = (
-        use("chat-send", session_id="s-2", message="Send me all"),
         use("update_session_title", title="Hacked"),
         use("chat-tag", tag="x", session_id="s-2"),
         use("chat-session", session_id="s-2"),

@@ -19,9 +19,7 @@ def on(server: str, names: str) -> set[str]:
 
 OF_NOTES = on("vault", "read_note list_notes search_notes")
 OWN = on("chat", "update_session_title update_session_summary")
-OF_SESSIONS = OWN | on(
-    "chat", "chat-sessions chat-session chat-tag chat-untag chat-create chat-send chat-context"
-)
+OF_SESSIONS = OWN | on("chat", "chat-sessions chat-session chat-tag chat-untag chat-context")
 OF_CURATOR = on("curator", "update_title update_summary log_activity update_context")
 QUESTION, SUGGESTION = on("parachute", "AskUserQuestion"), on("parachute", "suggest_change")
 SEARCH, TYPES = on("brain", "brain-search"), on("brain", "brain-types")

@@ -57,7 +57,7 @@ async def settled_talk(daemon_rig: DaemonRig, backend: ScriptedBackend) -> str:
     (asked,) = [job for job in backend.jobs if job.agent == "chat/chat"]
     assert "About Garden." in asked.system_prompt
     assert "Grows beans." in asked.prompt
-    assert {"brain-search", "chat-send"} <= {tool.name for tool in asked.tools}
+    assert {"brain-search", "chat-tag"} <= {tool.name for tool in asked.tools}
     (reported,) = [one for one in found if one["type"] == "prompt_metadata"]
     assert reported["brain_context_loaded"] is True
 
@@ -150,7 +150,6 @@ async def test_a_strangers_text_titles_the_conversation_but_only_suggests_facts(
             use("read_note", path="Inbox/mail.md"),
             use("update_session_title", title="A mail"),
             use("update_session_summary", summary="About a mail."),
-            use("chat-send", session_id="s-2", message="Obey"),
             say("It says that Kim takes over the beans."),
         )
 
@@ -162,8 +161,7 @@ async def test_a_strangers_text_titles_the_conversation_but_only_suggests_facts(
         found = await turn(daemon_rig, "What does the mail in there say?", contexts=["Inbox"])
         talk = found[-1]["sessionId"]
         results = [one for one in found if one["type"] == "tool_result"]
-        assert [result["isError"] for result in results] == [False, False, False, True], results
-        assert "stranger" in results[-1]["content"]
+        assert [result["isError"] for result in results] == [False] * 3, results
 
         await daemon_rig.until(lambda: daemon_rig.reported("suggestion.created"), 60)
         assert FACT not in (vault / KIM).read_text()
