@@ -74,6 +74,7 @@ class PromptInputs:
     system_prompt: str | None
     agent: AgentNote | None
     folder: str
+    limits: Mapping[str, str | list[str]]
     resources: AgentResources
     skill: AgentSkill | None
     is_preview: bool
@@ -124,13 +125,14 @@ class PromptParts:
             system_prompt=request.system_prompt,
             agent=agent,
             folder=folder,
+            limits=limits,
             is_preview=is_preview,
         )
         is_own = mode.name == "maintenance"  # the agent has its own words
         return inputs, compose(() if is_own else await self._gather(inputs))
 
     async def event(self, inputs: PromptInputs, prompt: ComposedPrompt) -> Event:
-        allowed = named_in(await self._workspace_limits(inputs.session), "agents")
+        allowed = named_in(inputs.limits, "agents")
         names = await self.agent_names(inputs.folder)
         agent = inputs.agent
         source = "agent" if agent else "custom" if inputs.system_prompt else "default"

@@ -6,9 +6,10 @@ import json
 import re
 import unicodedata
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from parachuted.errors import EditRefusedError
@@ -200,15 +201,24 @@ def read_session(
     problems = list(conversation.problems)
     messages = conversation.messages
     values: dict[str, Any] = {}
-    _read_texts(frontmatter, values, problems)
-    for key, kind in _JSON.items():
-        if key in frontmatter:
-            _read_json(key, frontmatter[key], kind, values, problems)
+    for key, read in _READERS.items():
+        value, is_permission = frontmatter.get(key), key in _NESTED["permissions"]
+        if value is None or (value == "" and not is_permission):
+            continue
+        try:
+            values[key] = read(value)
+        except (ValueError, RecursionError) as error:
+            problems.append(f"{key} is {error}")
+            if is_permission:  # what cannot be read allows nothing
+                values[key] = ()
     if "title" in values and not is_named(path, values["title"]):
         values["title_source"] = "user"  # typed into the file, or as its name
     times = [at for at in (iso_time(message.at) for message in messages) if at is not None]
     created = iso_time(values.pop("created_at", None)) or min(times, default=None)
     changed = iso_time(modified) or now()
+    permissions, linked_bot = (_nested(name, values) for name in _NESTED)
+    has_permissions = not frontmatter.keys().isdisjoint(_NESTED["permissions"])
+    is_linked = {"platform", "chat_id"} <= linked_bot.keys()
     session_id = str(frontmatter.get("id") or uuid.uuid5(_NAMESPACE, path))
     short = re.sub(r"[^a-z0-9]", "", session_id.lower())[-12:].rjust(12, "0")
     return Session(
@@ -217,8 +227,8 @@ def read_session(
         path=path,
         created_at=created or changed,
         updated_at=max(times, default=created or changed),
-        permissions=_permissions(frontmatter, problems),
-        linked_bot=_linked_bot(frontmatter),
+        permissions=SessionPermissions(**permissions) if has_permissions else None,
+        linked_bot=LinkedBot(**linked_bot) if is_linked else None,
         message_count=len(messages),
         history=history,
         **values,
@@ -272,67 +282,10 @@ def one_line(value: object) -> str:
     return " ".join(str(value).encode("utf-8", "replace").decode().split())
 
 
-def _read_texts(
-    frontmatter: Mapping[str, object], values: dict[str, Any], problems: list[str]
-) -> None:
-    for key in (*_TEXTS, *_CHOICES):
-        value = frontmatter.get(key)
-        if value is None or value == "":
-            continue
-        allowed = _CHOICES.get(key)
-        if isinstance(value, list | dict) or (allowed and str(value) not in allowed):
-            wanted = f"one of {', '.join(allowed)}" if allowed else "a text"
-            problems.append(f"{key} is {wanted}")
-        else:
-            values[key] = str(value)
-    for key in _LISTS:
-        found = _list(frontmatter.get(key))
-        if found is None:
-            problems.append(f"{key} is a list of texts")
-        values[key] = found or ()
-    archived = frontmatter.get("archived", False)
-    if not isinstance(archived, bool):
-        problems.append("archived is true or false")
-    values["archived"] = archived is True
-
-
-def _read_json(
-    key: str, value: object, kind: type, values: dict[str, Any], problems: list[str]
-) -> None:
-    try:
-        found = json.loads(value) if isinstance(value, str) else value
-    except (ValueError, RecursionError):
-        found = None
-    if isinstance(found, dict) and kind is dict:
-        values[key] = found
-    elif isinstance(found, list) and kind is list:
-        values[key] = tuple(one for one in found if isinstance(one, dict))
-    else:
-        problems.append(f"{key} is JSON: {'a list' if kind is list else 'an object'}")
-
-
-def _permissions(
-    frontmatter: Mapping[str, object], problems: list[str]
-) -> SessionPermissions | None:
-    said = {key: frontmatter[key] for key in _NESTED["permissions"] if key in frontmatter}
-    if not said:
-        return None
-    found: dict[str, Any] = {}
-    for key in ("allowed_folders", "allowed_mcps", "capabilities"):
-        if said.get(key) is None:
-            continue
-        listed = _list(said[key])
-        if listed is None:  # what cannot be read allows nothing
-            problems.append(f"{key} is a list of texts")
-        found[key] = listed or ()
-    override = said.get("sandbox_override")
-    return SessionPermissions(**found, sandbox_override=None if override is None else str(override))
-
-
-def _linked_bot(frontmatter: Mapping[str, object]) -> LinkedBot | None:
-    values = {one.name: frontmatter.get(f"linked_bot_{one.name}") for one in fields(LinkedBot)}
-    texts: dict[str, Any] = {name: str(one) for name, one in values.items() if one is not None}
-    return LinkedBot(**texts) if {"platform", "chat_id"} <= texts.keys() else None
+def _nested(name: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Takes them out of the values."""
+    present = [key for key in _NESTED[name] if key in values]
+    return {key.removeprefix(f"{name}_"): values.pop(key) for key in present}
 
 
 def _nested_edits(name: str, value: object, present: Mapping[str, object]) -> list[NoteEdit]:
@@ -355,11 +308,49 @@ def _set(key: str, value: Any, present: Mapping[str, object]) -> list[NoteEdit]:
     return [] if key in present and present[key] == value else [SetKey(key, value)]
 
 
-def _list(value: object) -> tuple[str, ...] | None:
-    if value is None:
-        return ()
+def _text(value: object) -> str:
+    if isinstance(value, list | dict):
+        raise ValueError("a text")  # noqa: TRY004  for the reader of all keys
+    return str(value)
+
+
+def _choice(allowed: Sequence[str], value: object) -> str:
+    if str(value) not in allowed:
+        raise ValueError(f"one of {', '.join(allowed)}")
+    return str(value)
+
+
+def _texts(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
-    if isinstance(value, list) and not any(isinstance(one, list | dict) for one in value):
-        return tuple(str(one) for one in value)
-    return None
+    if not isinstance(value, list) or any(isinstance(one, list | dict) for one in value):
+        raise ValueError("a list of texts")
+    return tuple(map(str, value))
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("true or false")  # noqa: TRY004  the same
+    return value
+
+
+def _json(kind: type, value: object) -> object:
+    try:
+        found = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, kind):
+        raise ValueError(f"JSON: {'a list' if kind is list else 'an object'}")  # noqa: TRY004
+    return tuple(one for one in found if isinstance(one, dict)) if kind is list else found
+
+
+_READERS: Final[Mapping[str, Callable[[object], object]]] = {
+    **dict.fromkeys(_TEXTS, _text),
+    **{key: partial(_choice, allowed) for key, allowed in _CHOICES.items()},
+    **dict.fromkeys((*_LISTS, *_NESTED["permissions"]), _texts),
+    **dict.fromkeys(_NESTED["linked_bot"], _text),
+    "sandbox_override": str,
+    **{key: partial(_json, kind) for key, kind in _JSON.items()},
+    "archived": _flag,
+}
+"""How each key of the frontmatter is read; ValueError says what it has to be."""

@@ -60,12 +60,6 @@ _MOST_TWINS: Final = 1_000
 _MOST_FOUND: Final = 100
 _OPENED = re.compile(r"\ufeff?---[ \t]*\r?\n")
 _KEY = re.compile(r"[\"']?[A-Za-z_][\w .-]*[\"']?[ \t]*:(?:\s|\Z)")
-_CONFLICT = re.compile(
-    r"^<{7}(?: [^\r\n]*)?\r?$.*?^={7}\r?$.*?^>{7}(?: |\r?$)", re.MULTILINE | re.DOTALL
-)
-_FENCE = re.compile(
-    r"^ {0,3}(`{3,}|~{3,})[^\n]*$.*?(?:^ {0,3}\1[`~]*[ \t]*\r?$|\Z)", re.MULTILINE | re.DOTALL
-)
 _LINKS = re.compile(r"(?:\n\n!\[\[[^\]\n]+\]\])+\Z")
 NewFile: TypeAlias = Callable[[str, str], Awaitable[str]]
 
@@ -534,8 +528,6 @@ def _defect_in(text: str, frontmatter: object, body_start: int) -> Defect | None
     opened = _OPENED.match(text)
     if opened is not None and body_start == 0 and _KEY.match(text, opened.end()):
         return Defect("no second line --- closes the frontmatter", can_append=False)
-    if "<<<<<<<" in text and _CONFLICT.search(_FENCE.sub("", text)):
-        return Defect("it holds conflict markers (<<<<<<<)", can_append=True)
     if opened is not None and not frontmatter and body_start:
         lines = text[opened.end() : body_start].splitlines()[:-1]
         if any(line.strip() and not line.lstrip().startswith("#") for line in lines):

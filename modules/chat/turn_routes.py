@@ -95,11 +95,6 @@ class TurnRoutes(SessionService):
         await self.turns.abort(session_id, message_id)
 
     @interface("ConversationInterface")
-    async def inject_message(self, session_id: str, content: str) -> None:
-        """Say something to the agent while it works. NotFoundError: none does."""
-        await self.turns.inject(session_id, content)
-
-    @interface("ConversationInterface")
     async def answer_question(
         self, session_id: str, request_id: str, answers: Mapping[str, str | list[str]]
     ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AliasChoices, AliasGenerator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -30,16 +30,25 @@ _PREFIX: Final = "/api/workspaces"
 _SLUG: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _NO_SLUG: Final = re.compile(r"[^a-z0-9]+")
 _LONGEST_SLUG: Final = 60
-_KINDS: Final = ("mcps", "skills", "agents", "plugins")
-_ALL: Final = "all"
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Words = Annotated[str, Field(max_length=2_000)]
-Capabilities = Annotated[dict[str, str | list[str]], Field(max_length=10)]
+Names = Literal["all", "none"] | list[str]
 
 
 def _spellings(name: str) -> AliasChoices:
     return AliasChoices(name, to_camel(name))
+
+
+class Capabilities(BaseModel):
+    """What its conversations can use, by name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    mcps: Names = "all"
+    skills: Names = "all"
+    agents: Names = "all"
+    plugins: Names = "all"
 
 
 class WorkspaceChange(BaseModel):
@@ -74,14 +83,6 @@ class WorkspaceRow(TypedDict):
     capabilities: dict[str, str | list[str]]
 
 
-class WorkspaceAnswer(TypedDict):
-    workspace: WorkspaceRow
-
-
-class WorkspaceList(TypedDict):
-    workspaces: list[WorkspaceRow]
-
-
 async def find_workspace(module: Module, slug: str) -> WorkspaceRow:
     """NotFoundError, also where its note cannot be read."""
     if not _SLUG.fullmatch(slug):
@@ -94,7 +95,7 @@ async def find_workspace(module: Module, slug: str) -> WorkspaceRow:
 
 class WorkspaceRoutes(Module):
     @route("GET", "/", prefix=_PREFIX)
-    async def list_workspaces(self) -> WorkspaceList:
+    async def list_workspaces(self) -> dict[str, list[WorkspaceRow]]:
         """All workspaces, by name."""
         found, _ = await self.workspaces()
         return {"workspaces": sorted(found, key=lambda one: (one["name"].casefold(), one["slug"]))}
@@ -108,7 +109,7 @@ class WorkspaceRoutes(Module):
         return rows, findings
 
     @route("POST", "/", prefix=_PREFIX, tolerant=True)
-    async def create_workspace(self, body: NewWorkspace) -> WorkspaceAnswer:
+    async def create_workspace(self, body: NewWorkspace) -> dict[str, WorkspaceRow]:
         """Make a workspace. Its slug, by which sessions name it, is made of its name."""
         slug = _NO_SLUG.sub("-", body.name.casefold()).strip("-")[:_LONGEST_SLUG].strip("-")
         if not slug:
@@ -122,12 +123,12 @@ class WorkspaceRoutes(Module):
         return {"workspace": await find_workspace(self, slug)}
 
     @route("GET", "/{slug}", prefix=_PREFIX)
-    async def get_workspace(self, slug: str) -> WorkspaceAnswer:
+    async def get_workspace(self, slug: str) -> dict[str, WorkspaceRow]:
         """One workspace."""
         return {"workspace": await find_workspace(self, slug)}
 
     @route("PUT", "/{slug}", prefix=_PREFIX, tolerant=True)
-    async def change_workspace(self, slug: str, body: WorkspaceChange) -> WorkspaceAnswer:
+    async def change_workspace(self, slug: str, body: WorkspaceChange) -> dict[str, WorkspaceRow]:
         """Change a workspace; what is left out stays, and an empty text takes a value out."""
         await find_workspace(self, slug)
         note = await self.vault.note(_path(slug))
@@ -167,13 +168,10 @@ def _row(slug: str, frontmatter: Mapping[str, Any]) -> WorkspaceRow:
 def _capabilities(value: object) -> dict[str, str | list[str]]:
     try:
         said = json.loads(value) if isinstance(value, str) else value
-    except ValueError:
-        said = None
-    found: dict[str, str | list[str]] = {}
-    for kind in _KINDS:
-        one = said.get(kind, _ALL) if isinstance(said, dict) else _ALL
-        found[kind] = list(map(str, one)) if isinstance(one, list) else str(one)
-    return found
+        found = Capabilities.model_validate(said or {})
+    except ValueError:  # what cannot be read gives nothing
+        found = Capabilities(mcps="none", skills="none", agents="none", plugins="none")
+    return found.model_dump()
 
 
 def _edits(change: WorkspaceChange, present: Mapping[str, object]) -> list[NoteEdit]:
@@ -182,8 +180,7 @@ def _edits(change: WorkspaceChange, present: Mapping[str, object]) -> list[NoteE
     if level := change.default_trust_level:
         values["default_trust_level"] = trust_level_of(level)
     if change.capabilities is not None:
-        _check(change.capabilities)
-        values["capabilities"] = json.dumps(change.capabilities, ensure_ascii=False)
+        values["capabilities"] = change.capabilities.model_dump_json(exclude_unset=True)
     edits: list[NoteEdit] = []
     for key, value in values.items():
         text = " ".join(str(value).split())
@@ -192,14 +189,6 @@ def _edits(change: WorkspaceChange, present: Mapping[str, object]) -> list[NoteE
         elif key in present:
             edits.append(RemoveKey(key))
     return edits
-
-
-def _check(capabilities: Mapping[str, str | list[str]]) -> None:
-    for kind, one in capabilities.items():
-        if kind not in _KINDS or (isinstance(one, str) and one not in {_ALL, "none"}):
-            raise EditRefusedError(
-                f"capabilities names {', '.join(_KINDS)}, each as all, none or a list of names"
-            )
 
 
 def _text(value: object) -> str | None:

@@ -63,7 +63,6 @@ async def test_a_message_is_refused_until_the_frontmatter_is_closed(
     [
         ("---\n", "---\ntitle: [unclosed\nmynote: x\n"),
         ("---\n", f"---\n{CONFLICT}"),
-        ("### User", f"{CONFLICT}### User"),
     ],
 )
 async def test_a_broken_file_gets_its_messages_and_is_otherwise_left_alone(
@@ -93,17 +92,6 @@ async def test_a_broken_file_gets_its_messages_and_is_otherwise_left_alone(
         await edited(chat, vault, new, old)
         await chat.request("PATCH", f"/{made}", body={"title": "Beans"})
         assert (await session(chat, made))["paraId"] == para_id
-
-
-async def test_an_example_of_a_conflict_in_a_message_is_none(vault: Path):
-    async with running_chat(vault) as chat:
-        made = str((await conversations(chat).create())["id"])
-        said = f"What is this?\n\n```\n{CONFLICT}```\n"
-        await conversations(chat).add_message(made, said, "parachute")
-        await session(chat, made)
-
-        assert await chat.doctor() == []
-        await chat.request("PATCH", f"/{made}", body={"title": "Beans"})
 
 
 async def test_messages_and_an_editors_lines_are_all_in_the_file(

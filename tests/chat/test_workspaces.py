@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.errors import ActRefusedError, ConflictError, EditRefusedError, NotFoundError
+from parachuted.errors import (
+    ActRefusedError,
+    ConflictError,
+    EditRefusedError,
+    NotFoundError,
+    UnfitError,
+)
 from parachuted.modules import AgentSkill
 from tests.chat.scripted_runs import ask, only, scripted_chat, words
 
@@ -57,7 +63,7 @@ async def test_what_is_not_a_workspace_is_refused_with_its_reason(vault):
         for body, error, said in (
             ({"name": "!!!"}, EditRefusedError, "name"),
             ({"name": "a", "default_trust_level": "root"}, ActRefusedError, "trust"),
-            ({"name": "a", "capabilities": {"x": "all"}}, EditRefusedError, "capabilities"),
+            ({"name": "a", "capabilities": {"x": "all"}}, UnfitError, "capabilities"),
         ):
             with pytest.raises(error, match=said):
                 await module.request("POST", f"{_AT}/", body=body)
