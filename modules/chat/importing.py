@@ -21,7 +21,7 @@ from parachuted.modules import Finding, Response, read_each, reading, route
 
 from .messages import Message, Role, ToolUse
 from .session import iso_time, one_line
-from .session_service import SessionService
+from .session_routes import SessionRoutes
 
 Export: TypeAlias = Literal["chatgpt", "claude", "claude-code"]
 
@@ -302,7 +302,7 @@ class ImportReport:
     warnings: list[str] = field(default_factory=list)
 
 
-class ImportRoutes(SessionService):
+class ImportRoutes(SessionRoutes):
     @route("POST", "/", prefix=_IMPORT, tolerant=True, timeout_s=600)
     async def import_conversations(
         self,

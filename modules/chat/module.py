@@ -11,7 +11,6 @@ from parachuted.modules import Finding
 from .curator import Curator
 from .importing import ElsewhereRoutes
 from .permissions import SharedChats
-from .session_routes import SessionRoutes
 from .session_tools import SessionTools
 from .sessions import Sessions
 from .turn_routes import TurnRoutes
@@ -37,7 +36,6 @@ class ChatSettings(BaseModel):
 
 
 class ChatModule(
-    SessionRoutes,
     ElsewhereRoutes,
     SessionTools,
     TurnRoutes,

@@ -1,26 +1,29 @@
-"""Sessions over HTTP, as the existing app asks for them."""
+"""The sessions of Chat over HTTP and for other modules, and how they follow their files."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Annotated
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
+from pydantic.alias_generators import to_camel
 
-from parachuted.errors import EditRefusedError, NotFoundError
-from parachuted.modules import route
+from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
+from parachuted.modules import Module, event, interface, route
 
+from .brain import Bridge
+from .curator import Curator
 from .messages import Message, new_message_id
-from .permissions import DIRECT, SANDBOXED, permissions_of
-from .session import Fields, Session, SessionMode, SessionPermissions
-from .session_service import (
-    Json,
-    SessionService,
-    conversation_shape,
-    message_shape,
-    session_shape,
-)
+from .permissions import DIRECT, SANDBOXED, SharedChats, permissions_of
+from .session import Fields, LinkedBot, Session, SessionMode, SessionPermissions, now
+from .sessions import Sessions
+from .turns import Turns
+from .write_back import WriteBack
 
+Json = dict[str, object]
+LONGEST_MESSAGE = 102_400
 _INHERITED = (
     *("tags", "mode", "context_folders", "source", "permissions"),
     *("model", "agent", "workspace", "working_directory"),
@@ -33,6 +36,69 @@ Tags = Annotated[list[Tag], Field(max_length=100)]
 _PREVIEW = 200
 
 
+# the fields of a session that the app has as they are
+_COPIED = (
+    *("id", "para_id", "path", "title", "created_at", "updated_at", "message_count", "archived"),
+    *("source", "continued_from", "original_id", "working_directory", "curator_session_id"),
+    *("created_by", "mode", "model", "summary"),
+)
+
+
+def session_shape(session: Session) -> Json:
+    bot, agent = session.linked_bot, session.agent
+    log = [dict(one) for one in session.bridge_context_log]
+    last_run = None if session.curator_last_run is None else dict(session.curator_last_run)
+    metadata: Json = {**session.metadata, "title_source": session.title_source}
+    if last_run is not None:
+        metadata["curator_last_run"] = last_run
+    if session.permissions is not None:
+        metadata["permissions"] = asdict(session.permissions)
+    return {to_camel(name): getattr(session, name) for name in _COPIED} | {
+        "lastAccessed": session.updated_at,
+        "module": "chat",
+        "agentName": agent.rpartition("/")[2].removesuffix(".md") if agent else None,
+        "agentPath": agent if agent and "/" in agent else None,
+        "agentType": None,
+        "trustLevel": "sandboxed" if session.mode == "sandboxed" else "direct",
+        "linkedBotPlatform": (bot and bot.platform) or None,
+        "linkedBotChatId": (bot and bot.chat_id) or None,
+        "linkedBotChatType": bot and bot.chat_type,
+        "workspaceId": session.workspace,
+        "curatorLastRun": last_run,
+        "bridgeContextLog": json.dumps(log) if log else None,
+        "parentSessionId": session.parent_id,
+        "tags": list(session.tags),
+        "contextFolders": list(session.context_folders),
+        "metadata": metadata,
+    }
+
+
+def conversation_shape(session: Session, messages: list[Message]) -> Json:
+    return session_shape(session) | {
+        "messages": [message_shape(session.id, message) for message in messages]
+    }
+
+
+def message_shape(session_id: str, message: Message) -> Json:
+    """`content` is a text, or blocks where tools were called."""
+    content: str | list[Json] = message.content
+    if message.tools:
+        content = [
+            {"type": "tool_use", "id": tool.id, "name": tool.name, "input": dict(tool.input)}
+            for tool in message.tools
+        ]
+        content += [{"type": "text", "text": message.content}] if message.content else []
+    return {
+        "id": message.id,
+        "paraId": f"para:chat:{message.id}",
+        "sessionId": session_id,
+        "role": message.role,
+        "content": content,
+        "timestamp": message.at,
+        "isCompactSummary": False,
+    }
+
+
 class Permissions(BaseModel):
     """What a session's agent may use: null is all, an empty list none."""
 
@@ -42,7 +108,126 @@ class Permissions(BaseModel):
     sandbox_override: str | None = None
 
 
-class SessionRoutes(SessionService):
+class SessionRoutes(Module):
+    sessions: Sessions
+    shared_chats: SharedChats
+    turns: Turns
+    curator: Curator
+    bridge: Bridge
+    write_back: WriteBack
+
+    @event("file.created")
+    @event("file.modified")
+    async def on_changed(self, path: str, data: dict[str, object]) -> None:
+        digest = data.get("digest")
+        await self.sessions.look(path, str(digest) if digest else None)
+
+    @event("file.deleted")
+    async def on_deleted(self, path: str) -> None:
+        await self.sessions.look(path)
+
+    @event("file.moved")
+    async def on_moved(self, path: str, data: dict[str, object]) -> None:
+        source = str(data.get("from", ""))
+        await self.sessions.follow_move(source, path, by_person=not data.get("run"))
+
+    @interface("ConversationInterface")
+    async def create(
+        self,
+        title: str | None = None,
+        source: str = "parachute",
+        linked_bot: Mapping[str, str] | None = None,
+        permissions: Mapping[str, Any] | None = None,
+        mode: str | None = None,
+    ) -> Json:
+        """A new session. One with a `linked_bot` (of `platform`, `chat_id` and `chat_type`) has its
+        title until the curator finds a better one. `permissions` have the fields of a session's.
+        """
+        fields: Fields = {}
+        if linked_bot is not None:
+            fields |= {"linked_bot": _linked(linked_bot), "title_source": "default"}
+        if permissions is not None:
+            fields["permissions"] = permissions_of(permissions)
+        return session_shape(
+            await self.sessions.create(title=title, source=source, mode=mode, **fields)
+        )
+
+    @interface("ConversationInterface")
+    async def link(self, session_id: str, linked_bot: Mapping[str, str] | None) -> Json:
+        """Let a session belong to a conversation on another platform, which then leaves the one
+        that it belonged to; None: to none.
+        """
+        link = None if linked_bot is None else _linked(linked_bot)
+        if link is not None:
+            before = await self.sessions.get_by_bot_link(link.platform, link.chat_id)
+            if before is not None and before.id != session_id:
+                await self.sessions.change(before.id, linked_bot=None)
+        session = await self.sessions.change(session_id, linked_bot=link)
+        await self.shared_chats.hold(session)
+        return session_shape(await self.sessions.get(session.id))
+
+    @interface("ConversationInterface")
+    async def limit_chats(self, chats: Sequence[Mapping[str, Any]]) -> None:
+        """Let no turn of a session do more than these chats allow, no matter who starts it: each
+        is a `platform` and a `chat_id` with the most `permissions` and the `mode` of its sessions.
+        Without `permissions` a chat has no limit.
+        """
+        self.shared_chats.set(chats)
+
+    @interface("ConversationInterface")
+    async def change_message(self, session_id: str, message_id: str, content: str | None) -> None:
+        """Give a message another text, as its author has edited it; None: take it out.
+
+        NotFoundError: the session has no such message.
+        """
+        await self.sessions.change_message(session_id, message_id, content)
+
+    @interface("ConversationInterface")
+    async def get(self, session_id: str) -> Json:
+        """A session with its messages."""
+        return conversation_shape(*await self.sessions.get_with_messages(session_id))
+
+    @interface("ConversationInterface")
+    async def get_sessions(self, topic: str, limit: int = 20) -> list[Json]:
+        """The newest sessions about some words."""
+        found, _next = await self.sessions.page(topic=topic, limit=max(1, min(limit, 100)))
+        return [session_shape(one) for one in found]
+
+    @interface("ConversationInterface")
+    async def get_by_bot_link(self, platform: str, chat_id: str) -> Json | None:
+        """The session of a conversation on another platform, if there is one."""
+        found = await self.sessions.get_by_bot_link(platform, chat_id)
+        return None if found is None else session_shape(found)
+
+    @interface("ConversationInterface")
+    async def add_message(self, session_id: str, content: str, source: str = "parachute") -> str:
+        """Put a person's message at the end of a session, without an answer; returns its
+        id.
+        """
+        if not 0 < len(content) <= LONGEST_MESSAGE:
+            raise EditRefusedError(f"a message has 1 to {LONGEST_MESSAGE} characters")
+        message = Message(
+            id=new_message_id(), role="user", content=content, at=now(), meta={"source": source}
+        )
+        await self.sessions.append(session_id, message)
+        return message.id
+
+    async def find_para(self, para_id: str) -> dict[str, str | None] | None:
+        try:
+            found = await self.sessions.find_para(para_id)
+        except (NotFoundError, ActRefusedError):
+            return None
+        if found is None:
+            return None
+        session, message = found
+        return {
+            "para_id": para_id if message else session.para_id,
+            "type": "message" if message else "session",
+            "path": session.path,
+            "title": session.title,
+            "url": f"/api/chat/{session.id}",
+        }
+
     @route("GET", "/", tolerant=True)
     async def list_sessions(
         self,
@@ -199,38 +384,29 @@ class SessionRoutes(SessionService):
         return {"session": session_shape(await self.sessions.create(**fields))}
 
     @route("GET", "/{session_id}/transcript", tolerant=True)
-    async def get_transcript(
-        self,
-        session_id: str,
-        *,
-        after_compact: bool = True,
-        segment: Annotated[int, Field(ge=0)] | None = None,
-        full: bool = False,
-    ) -> Json:
-        """A conversation's messages as events: those since the last summary, of one `segment`, or,
-        with `full` or without `after_compact`, all.
-        """
+    async def get_transcript(self, session_id: str) -> Json:
+        """A conversation's messages as events, all in one segment."""
         session, messages = await self.sessions.get_with_messages(session_id)
-        parts = _segments(messages)
-        is_whole = segment is None and (full or not after_compact)
-        wanted = segment if segment is not None else len(parts) - 1
-        loaded = [number for number in range(len(parts)) if is_whole or number == wanted]
+        times = [message.at for message in messages if message.at is not None]
+        said = next((message.content for message in messages if message.role == "user"), None)
+        count = {"messageCount": len(messages), "eventCount": len(messages)}
+        segment = {
+            **count,
+            "index": 0,
+            "isCompacted": False,
+            "startTime": times[0] if times else None,
+            "endTime": times[-1] if times else None,
+            "preview": None if said is None else said[:_PREVIEW],
+            "loaded": True,
+        }
         return {
+            **count,
             "sessionId": session.id,
             "transcriptPath": session.path,
-            "eventCount": len(messages),
-            "events": [event for number in loaded for event in _events(session.id, parts[number])],
-            "segments": [
-                {
-                    "index": number,
-                    "isCompacted": number < len(parts) - 1,
-                    "loaded": number in loaded,
-                    **_segment(part),
-                }
-                for number, part in enumerate(parts)
-            ],
-            "segmentCount": len(parts),
-            "loadedSegmentIndex": None if is_whole or not loaded else wanted,
+            "events": _events(session.id, messages),
+            "segments": [segment],
+            "segmentCount": 1,
+            "loadedSegmentIndex": None,
         }
 
     async def _changed(self, session_id: str, fields: Fields) -> Json:
@@ -263,15 +439,6 @@ def _like(session: Session, title: str | None) -> Fields:
     return {**fields, "title": title or session.title}
 
 
-def _segments(messages: list[Message]) -> list[list[Message]]:
-    parts: list[list[Message]] = [[]]
-    for message in messages:
-        if message.meta.get("is_compact_summary") is True and parts[-1]:
-            parts.append([])
-        parts[-1].append(message)
-    return parts
-
-
 def _events(session_id: str, messages: list[Message]) -> list[Json]:
     """`parentUuid` is the message before."""
     parents = [None, *(message.id for message in messages)]
@@ -284,20 +451,16 @@ def _events(session_id: str, messages: list[Message]) -> list[Json]:
             "parentUuid": parent,
             "timestamp": message.at,
             "message": {"role": message.role, "content": shape["content"]},
-            "isCompactSummary": shape["isCompactSummary"],
+            "isCompactSummary": False,
         }
         for parent, message, shape in zip(parents, messages, shapes, strict=False)
     ]
 
 
-def _segment(messages: list[Message]) -> Json:
-    """Messages up to a summary that took their place, or to the end."""
-    times = [message.at for message in messages if message.at is not None]
-    said = next((message.content for message in messages if message.role == "user"), None)
-    return {
-        "messageCount": len(messages),
-        "eventCount": len(messages),
-        "startTime": times[0] if times else None,
-        "endTime": times[-1] if times else None,
-        "preview": None if said is None else said[:_PREVIEW],
-    }
+def _linked(said: Mapping[str, str]) -> LinkedBot:
+    return LinkedBot(
+        platform=said["platform"],
+        chat_id=said["chat_id"],
+        chat_type=said.get("chat_type"),
+        linked_at=now(),
+    )

@@ -23,7 +23,7 @@ from .curator import (
 )
 from .messages import Message
 from .session import Session
-from .session_service import Json, SessionService
+from .session_routes import Json, SessionRoutes
 from .turn import EndedTurn
 from .write_back import StoredFact
 
@@ -31,7 +31,7 @@ _MOST_WORDS = 5_000
 Words = Annotated[str, Field(min_length=1, max_length=_MOST_WORDS)]
 
 
-class CuratorRoutes(SessionService):
+class CuratorRoutes(SessionRoutes):
     @route("GET", "/{session_id}/curator/messages", tolerant=True)
     async def curator_messages(self, session_id: str) -> Json:
         """What the curator of a conversation was shown, and what it did."""

@@ -10,7 +10,7 @@ from pydantic import Field
 from parachuted.errors import EditRefusedError
 from parachuted.modules import Response, ServerEvent, interface, route
 
-from .session_service import LONGEST_MESSAGE, Json, SessionService
+from .session_routes import LONGEST_MESSAGE, Json, SessionRoutes
 from .turn import RecoveryMode, TurnRequest
 from .turns import QueueFullError
 
@@ -26,7 +26,7 @@ MessageId = Annotated[str, Field(pattern=r"^[a-z0-9]{12}$")]
 Slug = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=100)]
 
 
-class TurnRoutes(SessionService):
+class TurnRoutes(SessionRoutes):
     @interface("ConversationInterface")
     async def send_message(self, session_id: str, content: str, source: str = "parachute") -> Json:
         """Send a message to a session, and wait for the agent's answer.

@@ -15,10 +15,10 @@ import pytest
 from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.modules import AgentSession
 from tests.chat.app_decoder import decode
-from tests.chat.chat_of import acting_as_owner, conversations, sessions_of
+from tests.chat.chat_of import conversations
 from tests.chat.exports import CHATGPT
 from tests.chat.scripted_runs import ask, kinds, only, scripted_chat, until, words
-from tests.module_files import chat_file
+from tests.chat.talks import talk
 
 
 def texts(found: object) -> list[str]:
@@ -81,33 +81,16 @@ SEGMENT = (
 )
 
 
-async def test_the_app_decodes_a_transcript_whole_or_since_the_last_summary(chat):
-    code = chat_file("messages")
-    made = str((await conversations(chat).create("Beans"))["id"])
-    with acting_as_owner():
-        for name, role, meta in (
-            ("a", "user", {}),
-            ("b", "assistant", {}),
-            ("c", "user", {"is_compact_summary": True}),
-            ("d", "assistant", {}),
-        ):
-            said = code.Message(
-                id=f"m-{name}", role=role, content=name, at="2026-11-23T10:00:00.000Z", meta=meta
-            )
-            await sessions_of(chat).append(made, said)
-    for query, ids, index in (
-        ({"after_compact": "true"}, ["m-c", "m-d"], 1),
-        ({"segment": "0"}, ["m-a", "m-b"], 0),
-        ({"segment": "9"}, [], None),
-        ({"full": "true"}, ["m-a", "m-b", "m-c", "m-d"], None),
-    ):
+async def test_the_app_decodes_a_transcript(chat, vault):
+    made = await talk(chat, vault, ["Where do the beans go?", "In the sun."])
+    for query in ({}, {"after_compact": "true"}, {"segment": "0"}, {"full": "true"}):
         found = decode(
             await chat.request("GET", f"/{made}/transcript", query=query),
             "sessionId:s transcriptPath?:s eventCount:i segmentCount:i loadedSegmentIndex?:i",
         )
-        assert [decode(one, EVENT)["uuid"] for one in found["events"]] == ids
-        assert [decode(one, SEGMENT)["index"] for one in found["segments"]] == [0, 1]
-        assert found["loadedSegmentIndex"] == index
+        events = [decode(event, EVENT) for event in found["events"]]
+        assert [event["parentUuid"] for event in events] == [None, "m0"]
+        assert [decode(one, SEGMENT)["index"] for one in found["segments"]] == [0]
     with pytest.raises(NotFoundError):
         await chat.request("GET", "/nobody/transcript")
 
