@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from parachuted.access.caller import Caller, WorkChain, acting
-from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
+from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.modules import AgentNarrowing, AgentSkill
 from parachuted.testing import ModuleHarness
 from tests.chat.chat_of import acting_as_owner, conversations, files, sessions_of, texts
@@ -148,23 +147,6 @@ async def test_a_direct_chat_may_what_its_session_says(vault: Path):
         await by_a_module(chat, made["id"])
         assert runs.started[-1].options["narrowing"].read == ()
         assert runs.started[-1].options["session_id"] is None, "it would know what it has read"
-
-
-async def test_what_an_agent_of_a_group_begins_elsewhere_may_no_more(vault: Path):
-    async with scripted_chat(vault, words("Done.")) as (chat, runs):
-        service = conversations(chat)
-        made = await service.create(title="Matrix: Garden club", linked_bot=GROUP)
-        other = await service.create(title="Of mine", permissions={"allowed_folders": None})
-        await chat.request("PATCH", f"/{made['id']}", body={"permissions": {"capabilities": []}})
-        await by_a_module(chat, made["id"])
-        (run,) = [name for name, one in runs.runs.items() if one.agent == "chat"]
-        inside = chat.instance
-        with acting(Caller(chain=WorkChain(run=run))):
-            child = await inside.create_child("A child")
-            with pytest.raises(ActRefusedError, match="other things than you"):
-                await inside.send_to_session(other["id"], "Tell all")
-        found = (await service.get(child["id"]))["metadata"]["permissions"]
-        assert (found["allowed_folders"], found["allowed_mcps"]) == ((), ())
 
 
 async def test_a_message_is_changed_in_its_place_and_its_files_stay(

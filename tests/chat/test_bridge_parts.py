@@ -159,7 +159,7 @@ def test_facts_are_of_known_types_short_single_lines_and_each_once():
 
 
 class Named(SearchOnly):
-    async def suggest(self, text: str) -> list[dict[str, object]]:
+    async def suggest(self, text: str, **_more: object) -> list[dict[str, object]]:
         names = [one for one in ("Kim Lee", "Jo") if one in text]
         return [{**KIM, "name": name, "confidence": 0.9} for name in names]
 

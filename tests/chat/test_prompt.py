@@ -27,7 +27,7 @@ def test_each_part_tells_its_share_its_date_and_whose_words_it_holds():
             PromptPart(
                 kind="context", text="x" * 81, path="Projects/a/AGENTS.md", modified="2026-01-01"
             ),
-            PromptPart(kind="entity", text="Lena.", path="Inbox/lena.md", is_strangers=True),
+            PromptPart(kind="brain", text="Lena.", path="Inbox/lena.md", is_strangers=True),
         ]
     )
     rows = made.rows()

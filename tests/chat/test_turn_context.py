@@ -15,18 +15,23 @@ def write(vault, path, text):
 
 
 class Brain:
-    async def suggest(self, text):
+    async def suggest(self, text, **_options):
         if "Lena" not in text:
             return []
         return [{"para_id": "para:brain:lena", "name": "Lena", "confidence": 0.9}]
 
-    async def context(self, entity, max_tokens):
-        text = f"{entity} likes beans, in {max_tokens} tokens"
-        return {"text": text, "truncated": False, "entity": {"path": "Brain/entities/lena.md"}}
-
     async def recall(self, query, num_results, **_options):
-        row = {"title": "Lena", "path": "Brain/entities/lena.md", "text": "Likes beans."}
-        return {"results": [{**row, "is_match": "beans" in query}][:num_results]}
+        row = {
+            "title": "Lena",
+            "type": "person",
+            "path": "Brain/entities/lena.md",
+            "text": "Likes beans.",
+        }
+        return {
+            "results": [{**row, "is_match": "Lena" in query or "likes" in query, "score": 0.9}][
+                :num_results
+            ]
+        }
 
 
 class Journal:
@@ -41,7 +46,7 @@ async def test_contexts_brain_and_journal_go_into_the_prompt_and_are_reported(va
     asked = ["Projects/garden", "Inbox", "Projects/none"]
     given = {"BrainInterface": Brain(), "JournalInterface": Journal()}
     async with scripted_chat(vault, words("Yes."), interfaces=given) as (module, runs):
-        events = await ask(module, "What does Lena plant?", contexts=asked)
+        events = await ask(module, "What does Lena plant in May?", contexts=asked)
         reported = only(events, "prompt_metadata")
         assert reported["contextFiles"] == ["Projects/garden/AGENTS.md", "Inbox/AGENTS.md"]
         assert (reported["brain_context_loaded"], reported["brain_context_count"]) == (True, 1)
@@ -52,8 +57,8 @@ async def test_contexts_brain_and_journal_go_into_the_prompt_and_are_reported(va
         assert parts["Projects/garden/AGENTS.md"]["modified"]
         options = runs.started[0].options
         prompt = options["system_prompt"] + options["context"]
-        assert "likes beans" not in options["system_prompt"], "it changes with each message"
-        for words_of_it in ("Two beds.", "likes beans", "It rained.", "(written by a stranger)"):
+        assert "Likes beans" not in options["system_prompt"], "it changes with each message"
+        for words_of_it in ("Two beds.", "Likes beans", "It rained.", "(written by a stranger)"):
             assert words_of_it in prompt
         assert runs.started[0].options["narrowing"].read == (
             "Projects/garden/**",
@@ -61,8 +66,10 @@ async def test_contexts_brain_and_journal_go_into_the_prompt_and_are_reported(va
             "Projects/none/**",
         )
         session = (await module.request("GET", f"/{events[-1]['sessionId']}"))["id"]
-        shown = await module.request("GET", f"/{session}/prompt", query={"message": "Lena?"})
-        assert "likes beans" in shown["prompt"]
+        shown = await module.request(
+            "GET", f"/{session}/prompt", query={"message": "What does Lena plant in May?"}
+        )
+        assert "Likes beans" in shown["prompt"]
         assert shown["contextFiles"] == reported["contextFiles"]
 
 
@@ -77,7 +84,7 @@ async def test_a_session_that_names_its_tools_learns_what_these_read(vault):
             for tool in ("brain-search", "daily-today", "daily-create"):
                 allowed = {**bounds, "allowed_mcps": [tool]}
                 made = await conversations(module).create(permissions=allowed)
-                events = await ask(module, "Does Lena plant the beans?", made["id"])
+                events = await ask(module, "Where does Lena plant the beans?", made["id"])
                 if has_model:
                     given_to = runs.started[-1].options
                     said = given_to["system_prompt"] + given_to["context"]
