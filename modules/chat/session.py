@@ -336,7 +336,7 @@ def _flag(value: object) -> bool:
 
 def _json(kind: type, value: object) -> object:
     try:
-        found = json.loads(value) if isinstance(value, str) else value
+        found: Any = json.loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, kind):
