@@ -336,12 +336,14 @@ def _flag(value: object) -> bool:
 
 def _json(kind: type, value: object) -> object:
     try:
-        found: Any = json.loads(value) if isinstance(value, str) else value
+        found = json.loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, kind):
-        raise ValueError(f"JSON: {'a list' if kind is list else 'an object'}")  # noqa: TRY004
-    return tuple(one for one in found if isinstance(one, dict)) if kind is list else found
+    if kind is list and isinstance(found, list):
+        return tuple(one for one in found if isinstance(one, dict))
+    if kind is dict and isinstance(found, dict):
+        return found
+    raise ValueError(f"JSON: {'a list' if kind is list else 'an object'}")
 
 
 _READERS: Final[Mapping[str, Callable[[object], object]]] = {
