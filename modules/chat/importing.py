@@ -42,8 +42,7 @@ Result = TypeVar("Result")
 _CLAUDE_CODE: Final = "/api/claude-code"
 _PLUGINS: Final = "/api/plugins"
 _ELSEWHERE: Final = (
-    "Claude Code's sessions are read for the person at this machine, without an API key; type "
-    "`parachute chat --adopt FILE` there"
+    "Claude Code's sessions are read for the person at this machine, without an API key"
 )
 _NO_PLUGINS: Final = (
     "agents here run Claude Code without its plugins: put a plugin's agents into .agents/, its "
