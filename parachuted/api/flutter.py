@@ -87,7 +87,7 @@ def prompt_metadata(preview: PromptPreview, agents: list[str]) -> PromptMetadata
         "basePromptTokens": tokens_of_text(preview.base),
         "totalPromptTokens": tokens_of_text(preview.prompt),
         "trustMode": False,
-        "workingDirectoryClaudeMd": printable(preview.working.path) if preview.working else None,
+        "workingDirectoryClaudeMd": printable(preview.working) if preview.working else None,
         "brain_context_loaded": False,
         "brain_context_count": 0,
         "files": preview.chain.files,

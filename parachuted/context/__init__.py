@@ -15,7 +15,6 @@ from parachuted.context.chain import (
 from parachuted.context.prompt import (
     DEFAULT_TOKENS,
     ContextAssembly,
-    PromptBuilder,
     PromptPreview,
     tokens_of_text,
 )
@@ -31,7 +30,6 @@ __all__ = [
     "ContextAssembly",
     "ContextFolder",
     "ContextSelection",
-    "PromptBuilder",
     "PromptPreview",
     "SessionContext",
     "SessionContexts",

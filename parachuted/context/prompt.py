@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Self, TypeAlias
 
 from parachuted.access.notes import ContextPart, ContextPreview
-from parachuted.access.private_text import without_private
 from parachuted.access.strangers import Strangers
 from parachuted.context.chain import (
     LARGEST_FILE,
@@ -25,7 +26,7 @@ from parachuted.context.chain import (
     tokens_in,
 )
 from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.vault import CONTEXT_NAMES, VaultIndex, VaultPath, VaultRoot, parse_note, printable
+from parachuted.vault import CONTEXT_NAMES, VaultIndex, VaultPath, parse_note, printable
 
 DEFAULT_TOKENS = 50_000
 BASE_PROMPT = """\
@@ -37,17 +38,27 @@ _HEAD = "## Project Knowledge\n\nThe following context has been loaded for your 
 _WORKING_HEAD = "## Working Directory Context"
 _WORKING_NAME = "CLAUDE.md"
 
-PathLookup = Callable[[VaultPath], VaultPath]
+Read: TypeAlias = Callable[[VaultPath], Awaitable[str]]
+"""Reads what of a file is for the caller. Raises ParachuteError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptText:
-    """A file's text up to a limit; `digest` is of what was read."""
+    """A file's text up to a limit."""
 
     path: VaultPath
     text: str
-    digest: str
-    is_cut: bool
+    is_cut: bool = False
+
+    @classmethod
+    def of(cls, path: VaultPath, text: str) -> Self:
+        data = text.encode("utf-8", "replace")
+        if len(data) <= LARGEST_FILE:
+            return cls(path=path, text=text)
+        return cls(path=path, text=data[:LARGEST_FILE].decode("utf-8", "ignore"), is_cut=True)
+
+
+Contexts: TypeAlias = list[tuple[ChainFile, PromptText]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,98 +70,11 @@ class PromptPreview:
     agent_name: str | None
     agent: VaultPath | None
     chain: Chain
-    working: PromptText | None
+    working: VaultPath | None
     is_truncated: bool
 
 
-class PromptBuilder:
-    """`find` and `sees` say what exists for the caller. Blocks on the disk."""
-
-    def __init__(
-        self, root: VaultRoot, index: VaultIndex, watched_by: Callable[[str], Sequence[VaultPath]]
-    ) -> None:
-        self._root, self._index, self._watched_by = root, index, watched_by
-
-    def preview(
-        self,
-        choice: ContextSelection,
-        *,
-        working_directory: VaultPath | None,
-        agent: VaultPath | None,
-        max_tokens: int,
-        find: PathLookup,
-        sees: Callable[[str], bool],
-    ) -> PromptPreview:
-        """What cannot be read is listed as left out; NotFoundError for the agent's own note."""
-        base, name = BASE_PROMPT, None
-        if agent is not None:
-            base, name = _agent(self._text(agent, find))
-        chain = chain_of(choice, self._index, self._watched_by, max_tokens=max_tokens, sees=sees)
-        contexts: list[tuple[ChainFile, PromptText]] = []
-        unread: dict[VaultPath, str] = {}
-        for file in _included(chain):
-            try:
-                contexts.append((file, self._text(file.path, find)))
-            except ParachuteError as error:  # it was there a moment ago
-                unread[file.path] = error.message
-        texts = [text for _file, text in contexts]
-        working = self._working(working_directory, texts, find)
-        return PromptPreview(
-            prompt=assemble(base, contexts, working),
-            base=base,
-            agent_name=name,
-            agent=agent,
-            chain=_without(chain, unread),
-            working=working,
-            is_truncated=_is_cut(chain, contexts),
-        )
-
-    def _working(
-        self, folder: VaultPath | None, texts: Sequence[PromptText], find: PathLookup
-    ) -> PromptText | None:
-        """The working folder's own file, if it says something that is not said already."""
-        if folder is None:
-            return None
-        try:
-            text = self._text(folder / _WORKING_NAME, find)
-        except NotFoundError:
-            return None
-        is_known = any(text.path == one.path or text.digest == one.digest for one in texts)
-        return None if is_known else text
-
-    def _text(self, path: VaultPath, find: PathLookup) -> PromptText:
-        real = find(path)
-        data, size = self._root.read_head(real, LARGEST_FILE)
-        is_cut = size > len(data)
-        data = without_private(data)
-        text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "ignore" if is_cut else "replace")
-        return PromptText(
-            path=real, text=text, digest=hashlib.sha256(data).hexdigest(), is_cut=is_cut
-        )
-
-
-def _included(chain: Chain) -> list[ChainFile]:
-    return [file for file in chain.files if file.included]
-
-
-def _without(chain: Chain, unread: Mapping[VaultPath, str]) -> Chain:
-    files = tuple(
-        replace(
-            file,
-            included=False,
-            reason=f"{file.reason}, but could not be read: {unread[file.path]}",
-        )
-        if file.path in unread
-        else file
-        for file in chain.files
-    )
-    total = sum(file.tokens for file in files if file.included)
-    return Chain(files=files, total_tokens=total, truncated=chain.truncated)
-
-
-def assemble(
-    base: str, contexts: Sequence[tuple[ChainFile, PromptText]], working: PromptText | None
-) -> str:
+def assemble(base: str, contexts: Contexts, working: PromptText | None = None) -> str:
     texts = [base, *(one.text for _file, one in contexts), *([working.text] if working else [])]
     mark = hashlib.sha256("\0".join(texts).encode()).hexdigest()[:8]
     parts = [base.strip()] if base.strip() else []
@@ -165,7 +89,7 @@ def assemble(
     return "\n\n".join(parts) + "\n"
 
 
-def _is_cut(chain: Chain, contexts: Sequence[tuple[ChainFile, PromptText]]) -> bool:
+def _is_cut(chain: Chain, contexts: Contexts) -> bool:
     return chain.truncated or any(text.is_cut for _file, text in contexts)
 
 
@@ -187,16 +111,13 @@ def _title(file: ChainFile, *, is_above: bool) -> str:
     return f"{name} Overview" if is_above else name
 
 
-def _agent(text: PromptText) -> tuple[str, str]:
-    note = parse_note(text.text.encode())
+def _agent(path: VaultPath, text: str) -> tuple[str, str]:
+    note = parse_note(text.encode("utf-8", "replace"))
     named = note.values.get("name")
     name = named if isinstance(named, str) and named.strip() else ""
-    name = name or printable(text.path.name.removesuffix(".md"))
+    name = name or printable(path.name.removesuffix(".md"))
     name = " ".join(name.encode("utf-8", "replace").decode().split())[:200]
     return note.text(note.body).strip() + "\n", name
-
-
-_NS = 1_000_000_000
 
 
 class ContextAssembly:
@@ -216,7 +137,7 @@ class ContextAssembly:
         folders: Iterable[str],
         *,
         sees: Callable[[str], bool],
-        read: Callable[[str], Awaitable[str]],
+        read: Read,
         max_tokens: int = DEFAULT_TOKENS,
     ) -> ContextPreview:
         """The context of these folders, and of what their context files watch.
@@ -225,35 +146,77 @@ class ContextAssembly:
         reason. Raises PathRefusedError for what is not a path in the vault.
         """
         choice = choice_of(folders, self._index)
-        chain = await asyncio.to_thread(
-            chain_of, choice, self._index, self._watched_by, max_tokens=max_tokens, sees=sees
-        )
-        contexts: list[tuple[ChainFile, PromptText]] = []
-        unread: dict[VaultPath, str] = {}
-        strange: set[str] = set()
-        for file in _included(chain):
-            try:
-                words = await read(file.path)
-            except ParachuteError as error:  # it was there a moment ago
-                unread[file.path] = error.message
-                continue
-            contexts.append((file, _text(file.path, words)))
-            if self._strangers.is_text(file.path, words.encode("utf-8", "replace")):
-                strange.add(file.path)
-        text = assemble("", contexts, None) if contexts else ""
+        chain, contexts = await self._contexts(choice, max_tokens, sees, read)
+        text = assemble("", contexts) if contexts else ""
+        strange = {
+            file.path
+            for file, found in contexts
+            if self._strangers.is_text(file.path, found.text.encode("utf-8", "replace"))
+        }
         return ContextPreview(
             text=text,
             tokens=tokens_of_text(text),
             is_truncated=_is_cut(chain, contexts),
-            parts=tuple(
-                self._part(file, is_strange=file.path in strange)
-                for file in _without(chain, unread).files
-            ),
+            parts=tuple(self._part(file, is_strange=file.path in strange) for file in chain.files),
         )
+
+    async def preview(
+        self,
+        choice: ContextSelection,
+        *,
+        working_directory: VaultPath | None,
+        agent: VaultPath | None,
+        max_tokens: int,
+        sees: Callable[[str], bool],
+        read: Read,
+    ) -> PromptPreview:
+        """A whole prompt. Raises NotFoundError for the agent's own note."""
+        base, name = BASE_PROMPT, None
+        if agent is not None:
+            base, name = _agent(agent, await read(agent))
+        chain, contexts = await self._contexts(choice, max_tokens, sees, read)
+        working = None
+        if working_directory is not None:
+            path = working_directory / _WORKING_NAME
+            with suppress(NotFoundError):
+                working = PromptText.of(path, await read(path))
+        if working is not None and any(
+            working.path == found.path or working.text == found.text for _file, found in contexts
+        ):
+            working = None  # it says nothing new
+        return PromptPreview(
+            prompt=assemble(base, contexts, working),
+            base=base,
+            agent_name=name,
+            agent=agent,
+            chain=chain,
+            working=working.path if working is not None else None,
+            is_truncated=_is_cut(chain, contexts),
+        )
+
+    async def _contexts(
+        self, choice: ContextSelection, max_tokens: int, sees: Callable[[str], bool], read: Read
+    ) -> tuple[Chain, Contexts]:
+        """What is loaded, with its texts."""
+        chain = await asyncio.to_thread(
+            chain_of, choice, self._index, self._watched_by, max_tokens=max_tokens, sees=sees
+        )
+        files, contexts = list[ChainFile](), Contexts()
+        for file in chain.files:
+            try:
+                if file.included:
+                    contexts.append((file, PromptText.of(file.path, await read(file.path))))
+                files.append(file)
+            except ParachuteError as error:  # it was there a moment ago
+                why = f"{file.reason}, but could not be read: {error.message}"
+                files.append(replace(file, included=False, reason=why))
+        total = sum(file.tokens for file in files if file.included)
+        loaded = Chain(files=tuple(files), total_tokens=total, truncated=chain.truncated)
+        return loaded, contexts
 
     def _part(self, file: ChainFile, *, is_strange: bool) -> ContextPart:
         entry = self._index.get(file.path)
-        modified = None if entry is None else datetime.fromtimestamp(entry.mtime_ns / _NS, UTC)
+        modified = None if entry is None else datetime.fromtimestamp(entry.mtime_ns / 1e9, UTC)
         return ContextPart(
             path=printable(file.path),
             level=file.level,
@@ -263,9 +226,3 @@ class ContextAssembly:
             modified=modified,
             is_strange=is_strange or self._strangers.is_place(file.path),
         )
-
-
-def _text(path: VaultPath, text: str) -> PromptText:
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    is_cut = len(text) > LARGEST_FILE
-    return PromptText(path=path, text=text[:LARGEST_FILE], digest=digest, is_cut=is_cut)

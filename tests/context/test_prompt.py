@@ -16,7 +16,6 @@ from parachuted.access.notes import ContextPreview
 from parachuted.context import (
     LARGEST_FILE,
     ContextSelection,
-    PromptBuilder,
     PromptPreview,
     tokens_of_text,
 )
@@ -51,7 +50,7 @@ class PromptRig:
         file.write_bytes(data)
         self.index.set(path, IndexEntry(0, 0, len(data), 1, "d"))
 
-    def preview(
+    async def preview(
         self,
         *folders: str,
         files: tuple[str, ...] = (),
@@ -62,25 +61,24 @@ class PromptRig:
         max_tokens: int = 50_000,
     ) -> PromptPreview:
         watches = watched or {}
-        prompts = PromptBuilder(
-            self.root,
-            self.index,
-            lambda path: [VaultPath(watch) for watch in watches.get(path, [])],
+        prompts = ContextAssembly(
+            self.index, lambda path: [VaultPath(watch) for watch in watches.get(path, [])]
         )
         choice = ContextSelection(folders=folders, files=tuple(map(VaultPath, files)))
 
-        def find(path: VaultPath) -> VaultPath:
+        async def read(path: VaultPath) -> str:
             if not sees(path):
                 raise NotFoundError(f"{path} is not in the vault")
-            return path
+            data, _ = self.root.read_head(path, LARGEST_FILE + 1)
+            return data.decode("utf-8", "replace")
 
-        return prompts.preview(
+        return await prompts.preview(
             choice,
             working_directory=None if working is None else VaultPath(working),
             agent=None if agent is None else VaultPath(agent),
             max_tokens=max_tokens,
-            find=find,
             sees=sees,
+            read=read,
         )
 
 
@@ -93,16 +91,16 @@ def heads(preview: PromptPreview) -> list[str]:
     return [line for line in preview.prompt.splitlines() if line.startswith(("## ", "### ", "---"))]
 
 
-def test_with_nothing_chosen_there_is_the_base_prompt_alone(desk: PromptRig):
-    preview = desk.preview()
+async def test_with_nothing_chosen_there_is_the_base_prompt_alone(desk: PromptRig):
+    preview = await desk.preview()
 
     assert preview.prompt == BASE_PROMPT
     assert (preview.agent_name, preview.working, preview.is_truncated) == (None, None, False)
 
 
-def test_the_order_is_root_parents_by_depth_direct_then_the_working_folder(desk: PromptRig):
+async def test_the_order_is_root_parents_by_depth_direct_then_the_working_folder(desk: PromptRig):
     chosen = ("Projects/garden", "", "Projects")
-    preview = desk.preview(
+    preview = await desk.preview(
         *chosen,
         working="Projects/garden",
         watched={"Projects/garden/AGENTS.md": ["Areas/home/CLAUDE.md"]},
@@ -123,44 +121,46 @@ def test_the_order_is_root_parents_by_depth_direct_then_the_working_folder(desk:
         < preview.prompt.index("# Garden")
         < preview.prompt.index("# Tools")
     )
-    assert preview.working is not None
-    assert preview.working.path == "Projects/garden/CLAUDE.md"
-    assert desk.preview(*chosen).prompt == desk.preview(*chosen).prompt
+    assert preview.working == "Projects/garden/CLAUDE.md"
+    assert (await desk.preview(*chosen)).prompt == (await desk.preview(*chosen)).prompt
 
 
-def test_a_working_folder_that_says_nothing_new_adds_nothing(desk: PromptRig):
-    assert desk.preview("Areas/home", working="Areas/home").working is None
-    assert desk.preview(working="Projects").working is None
-    assert desk.preview(working="Nowhere").working is None
+async def test_a_working_folder_that_says_nothing_new_adds_nothing(desk: PromptRig):
+    assert (await desk.preview("Areas/home", working="Areas/home")).working is None
+    assert (await desk.preview(working="Projects")).working is None
+    assert (await desk.preview(working="Nowhere")).working is None
     desk.save("copy/CLAUDE.md", b"# Garden\n")
-    assert desk.preview("Projects/garden", working="copy").working is None
-    assert desk.preview(working="copy").working is not None
+    assert (await desk.preview("Projects/garden", working="copy")).working is None
+    assert (await desk.preview(working="copy")).working is not None
 
 
-def test_an_agent_s_note_takes_the_place_of_the_base_prompt(desk: PromptRig):
-    helper, plain = desk.preview(agent=".agents/helper.md"), desk.preview(agent=".agents/plain.md")
+async def test_an_agent_s_note_takes_the_place_of_the_base_prompt(desk: PromptRig):
+    helper, plain = (
+        await desk.preview(agent=".agents/helper.md"),
+        await desk.preview(agent=".agents/plain.md"),
+    )
 
     assert (helper.prompt, helper.agent_name) == ("You help.\n", "The Helper")
     assert (plain.prompt, plain.agent_name) == ("You are plain.\n", "plain")
     with pytest.raises(NotFoundError):
-        desk.preview(agent="nobody.md")
+        await desk.preview(agent="nobody.md")
 
 
-def test_a_huge_file_is_cut_with_a_note(desk: PromptRig):
+async def test_a_huge_file_is_cut_with_a_note(desk: PromptRig):
     file = desk.folder / "AGENTS.md"
     with file.open("wb") as huge:
         huge.write("é".encode() * LARGEST_FILE)
         huge.truncate(100 << 20)
     desk.index.set("AGENTS.md", IndexEntry(0, 0, 100 << 20, 1, "d"))
-    preview = desk.preview("")
+    preview = await desk.preview("")
 
     assert preview.is_truncated
     assert len(preview.prompt.encode()) < LARGEST_FILE + 2_000
     assert preview.prompt.rstrip().endswith("all beyond its first 128 KB is left out)")
 
 
-def test_what_is_over_the_budget_or_cannot_be_read_is_left_out_and_listed(desk: PromptRig):
-    preview = desk.preview("", "Projects/garden", max_tokens=3)
+async def test_what_is_over_the_budget_or_cannot_be_read_is_left_out_and_listed(desk: PromptRig):
+    preview = await desk.preview("", "Projects/garden", max_tokens=3)
     left = ["### garden (Projects/garden/AGENTS.md)"]
 
     assert "# Me" not in preview.prompt
@@ -169,7 +169,7 @@ def test_what_is_over_the_budget_or_cannot_be_read_is_left_out_and_listed(desk: 
     assert preview.chain.files[0].reason == "over the token budget"
 
     (desk.folder / "AGENTS.md").unlink()
-    preview = desk.preview("", "Projects/garden", files=("Chat/contexts/old.md",))
+    preview = await desk.preview("", "Projects/garden", files=("Chat/contexts/old.md",))
     assert sorted(heads(preview)[1:]) == [*left, "### old (Chat/contexts/old.md)"]
     said = "chosen, but could not be read: AGENTS.md is not in the vault"
     assert preview.chain.files[0].reason == said
@@ -177,8 +177,8 @@ def test_what_is_over_the_budget_or_cannot_be_read_is_left_out_and_listed(desk: 
     assert preview.chain.total_tokens == sum(included)
 
 
-def test_what_is_not_seen_is_not_reported_and_odd_bytes_do_not_stop_it(desk: PromptRig):
-    preview = desk.preview(
+async def test_what_is_not_seen_is_not_reported_and_odd_bytes_do_not_stop_it(desk: PromptRig):
+    preview = await desk.preview(
         *("", "Projects/garden"),
         working="Areas/home",
         sees=lambda path: path.startswith("Projects/garden/"),
@@ -186,8 +186,8 @@ def test_what_is_not_seen_is_not_reported_and_odd_bytes_do_not_stop_it(desk: Pro
 
     assert [file.path for file in preview.chain.files] == ["Projects/garden/AGENTS.md"]
     assert preview.working is None
-    desk.save("AGENTS.md", b"\xef\xbb\xbf# Odd \xff \x00\r\n")
-    assert "\n# Odd � \0\n" in desk.preview("").prompt.replace("\r", "")
+    desk.save("AGENTS.md", b"# Odd \xff \x00\r\n")
+    assert "\n# Odd � \0\n" in (await desk.preview("")).prompt.replace("\r", "")
 
 
 @given(
@@ -198,7 +198,7 @@ def test_a_note_cannot_end_its_quotation(words: str, trick: str):
     first = assemble(
         "base",
         [],
-        PromptText(path=VaultPath("CLAUDE.md"), text=words + trick, digest="", is_cut=False),
+        PromptText(path=VaultPath("CLAUDE.md"), text=words + trick),
     )
     mark = first.split("<note-")[1][:8]
     again = assemble(
@@ -207,8 +207,6 @@ def test_a_note_cannot_end_its_quotation(words: str, trick: str):
         PromptText(
             path=VaultPath("CLAUDE.md"),
             text=f"{words}</note-{mark}>{trick}",
-            digest="",
-            is_cut=False,
         ),
     )
     said = again.split("<note-")[1][:8]

@@ -12,17 +12,19 @@ from aiohttp import web
 from pydantic import Field, PlainValidator, WithJsonSchema
 
 from parachuted.access.filter import unknown
+from parachuted.access.private_text import without_private
 from parachuted.api.flutter import PromptMetadata, prompt_metadata
 from parachuted.api.http.decorators import get, post, put
 from parachuted.api.http.route import ApiCall, AppRequestModel, Whole
 from parachuted.bubbling import WatchRegistry
 from parachuted.context import (
     DEFAULT_TOKENS,
+    LARGEST_FILE,
     MOST_CHOSEN,
     Chain,
+    ContextAssembly,
     ContextFolder,
     ContextSelection,
-    PromptBuilder,
     SessionContext,
     SessionContexts,
     chain_of,
@@ -165,7 +167,7 @@ class PromptRoutes:
     def __init__(self, watched: WatchedVault, watches: WatchRegistry) -> None:
         self._root, self._index = watched.root, watched.index
         self._vault = watched.settings.vault  # as the settings name it, links unresolved
-        self._prompts = PromptBuilder(watched.root, watched.index, watches.watched_by)
+        self._prompts = ContextAssembly(watched.index, watches.watched_by)
 
     @get("/api/prompt/preview", _MODULE, "read", for_app=True)
     async def preview(
@@ -180,14 +182,18 @@ class PromptRoutes:
 
         `working_directory`: a folder of the vault, by its path there or on the disk.
         """
-        preview = await asyncio.to_thread(
-            self._prompts.preview,
+
+        def text_of(path: VaultPath) -> str:
+            data, _ = self._root.read_head(call.files.find(path), LARGEST_FILE + 1)
+            return without_private(data).decode("utf-8", "replace").removeprefix("\ufeff")
+
+        preview = await self._prompts.preview(
             _chosen_in([text for text in contexts if text], self._index),
             working_directory=self._folder(working_directory),
             agent=VaultPath.parse(agent_path) if agent_path else None,
             max_tokens=max_tokens,
-            find=call.files.find,
             sees=call.files.sees,
+            read=lambda path: asyncio.to_thread(text_of, path),
         )
         agents = sorted(name for name in self._index.files(_AGENTS) if name.endswith(".md"))
         return prompt_metadata(preview, [printable(name.removesuffix(".md")) for name in agents])
