@@ -7,7 +7,7 @@ secrets.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -89,31 +89,43 @@ def _place(path: str, user_home: Path, never: tuple[Path, ...]) -> Path:
 
 
 def _files_in(real: Path, left_out: LeftOut) -> Iterator[tuple[str, bytes]]:
-    is_folder = real.is_dir()
-    root = VaultRoot(real if is_folder else real.parent)
-    paths = _paths_below(real, left_out) if is_folder else iter([VaultPath(real.name)])
+    """By the folder that is opened now, whatever is put in its place meanwhile."""
     try:
-        for path, found in root.read_each(paths, _LARGEST):
-            if isinstance(found, NotFoundError):
-                continue  # it went meanwhile
-            if isinstance(found, ParachuteError):
-                left_out.why[path] = found.message
-            elif found.status.st_nlink > 1:
-                left_out.why[path] = "a file with several names (hard links)"
-            else:
-                yield path, found.data
+        folder = os.open(real, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except NotADirectoryError:
+        yield from _read(VaultRoot(real.parent), [VaultPath(real.name)], left_out)
     except OSError as error:
         left_out.why[""] = f"it cannot be listed: {error.strerror}"
+    else:
+        try:
+            opened = VaultRoot(Path(f"/dev/fd/{folder}"))
+            yield from _read(opened, _paths_below(folder, left_out), left_out)
+        finally:
+            os.close(folder)
 
 
-def _paths_below(real: Path, left_out: LeftOut) -> Iterator[VaultPath]:
+def _read(
+    root: VaultRoot, paths: Iterable[VaultPath], left_out: LeftOut
+) -> Iterator[tuple[str, bytes]]:
+    for path, found in root.read_each(paths, _LARGEST):
+        if isinstance(found, NotFoundError):
+            continue  # it went meanwhile
+        if isinstance(found, ParachuteError):
+            left_out.why[path] = found.message
+        elif found.status.st_nlink > 1:
+            left_out.why[path] = "a file with several names (hard links)"
+        else:
+            yield path, found.data
+
+
+def _paths_below(folder: int, left_out: LeftOut) -> Iterator[VaultPath]:
     rules = IgnoreRules()
 
     def refused(error: OSError) -> None:
         left_out.why[str(error.filename)] = f"it cannot be listed: {error.strerror}"
 
-    for at, folders, files, _opened in os.fwalk(real, onerror=refused):
-        below = os.path.relpath(at, real).removeprefix(".")
+    for at, folders, files, _opened in os.fwalk(".", dir_fd=folder, onerror=refused):
+        below = at.removeprefix(".").removeprefix("/")
         folders[:] = sorted(name for name in folders if not is_hidden(name))
         if folders and below.count("/") >= _DEEPEST:
             left_out.why[below] = f"what is more than {_DEEPEST} folders deep is left out"
