@@ -458,7 +458,7 @@ async def test_notes_are_read_edited_moved_and_uploaded_wherever_it_runs(begin, 
     )
 
 
-REACHING = ("read", "note", "links", "backlinks", "read_notes", "move", "delete", "folders")
+REACHING = ("read", "note", "backlinks", "read_notes", "move", "delete", "folders")
 UNREADABLE = ("Private/secret.md", "../secret.md", "/etc/passwd", "Daily/out.md", "Daily/none.md")
 
 
@@ -479,6 +479,6 @@ async def test_no_call_reaches_what_it_or_its_caller_may_not_read(begin, notes_r
     grant = AccessGrant(alternatives=(((PathGlob("Daily/b.md"),),),))
     limited = Caller(grant=CallerGrant(reads=grant, writes=grant))
     assert await reach("notes", "Daily", limited) == ["B"]
-    for call in ("note", "links", "backlinks", "read_notes"):
+    for call in ("note", "backlinks", "read_notes"):
         with pytest.raises(ActRefusedError):
             await reach(call, "Daily/a.md", limited)
