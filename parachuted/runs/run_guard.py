@@ -33,7 +33,6 @@ _WRITERS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 _READERS = frozenset({"Read", "Glob", "Grep", "LS"})
 _REACHERS = frozenset({"Bash", "WebFetch", "WebSearch"})
 _PLACES = ("file_path", "notebook_path", "path")
-_PLACES_TOLD = frozenset({"file", "filePath", "filenames"})
 _MOST_WAITING = 100
 
 
@@ -155,7 +154,6 @@ class NativeGate:
         if name in {"WebFetch", "WebSearch"}:
             self.guard.taint.read(f"an answer to {name}")
         self.record_call(name, _placed(arguments), result, took)
-        result = replace(result, response=_in_shown_places(result.response, self.hooks))
         named = _placed(arguments, self.hooks.vault)
         decision = await self.hooks.after_call(name, named, use, result, took)
         return "\n\n".join((*context, *decision.context))
@@ -221,19 +219,6 @@ def shown(path: str) -> str:
     """A path that an agent chose, as messages may show it."""
     text = printable(path)
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
-
-
-def _in_shown_places(response: object, hooks: AgentHooks) -> object:
-    if isinstance(response, str) and f"{response}/".startswith(f"{_VAULT}/"):
-        return posixpath.join(hooks.vault, response.removeprefix(_VAULT).lstrip("/"))
-    if isinstance(response, list):
-        return [_in_shown_places(part, hooks) for part in response]
-    if isinstance(response, Mapping):
-        return {
-            name: _in_shown_places(one, hooks) if name in _PLACES_TOLD else one
-            for name, one in response.items()
-        }
-    return response
 
 
 def _placed(arguments: Mapping[str, object], vault: PurePath | str = "") -> dict[str, object]:

@@ -231,20 +231,6 @@ async def test_what_hooks_add_reaches_the_agent_after_the_call(shell: Shell):
     assert after.data["tool_response"] == [{"type": "text", "text": "done"}]
 
 
-async def test_an_answer_of_the_clis_own_tool_is_reported_with_the_vaults_places(shell: Shell):
-    native = await shell.open()
-    shell.hooks.answers = {"tool.after": HookDecision()}
-    path = "/vault/Projects/roof.md"
-    file = {"filePath": path, "content": "/vault/x", "numLines": 1}
-    answer = ToolResult(text="x", response={"type": "text", "file": file})
-    await native.before("Read", {"file_path": path})
-    await native.after("Read", {"file_path": path}, answer)
-
-    reported = shell.hooks.asked[-1].data["tool_response"]
-    place = str(shell.desk.vault / "Projects/roof.md")
-    assert reported == {"type": "text", "file": {**file, "filePath": place}}
-
-
 async def test_each_call_is_reported_to_the_audit_once(shell: Shell):
     native = await shell.open()
     arguments = {"file_path": "/vault/Projects/roof.md"}
