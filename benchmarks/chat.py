@@ -46,10 +46,7 @@ async def _measure(folder: Path) -> tuple[list[float], list[float]]:
         settings = ClaudeSettings(
             model=_MODEL,
             folder=folder / "agent",
-            user_home=folder,
             env=os.environ,
-            credential=None,
-            base_url=api.url,
             gateway=gateway,
         )
         backend = make_backend("claude", settings)

@@ -150,10 +150,7 @@ def _rig(folder: Path, api: ScriptedMessages, gateway: Gateway, boxes: Sandboxes
     settings = ClaudeSettings(
         model=_MODEL,
         folder=folder / "agent",
-        user_home=folder,
         env=os.environ,
-        credential=None,
-        base_url=api.url,
         gateway=gateway,
         sandboxes=boxes,
     )

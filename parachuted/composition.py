@@ -308,9 +308,7 @@ def build_agents(
     )
     budget = Budget(counts, watched.history, state, vault.elapsed.moment)
     taints = SessionTaints(state, clock)
-    permissions = PermissionRequests(
-        bus, clock, settings.agent.ask_s, never=state.table("permissions")
-    )
+    permissions = PermissionRequests(bus, clock, settings.agent.ask_s)
     active_runs = ActiveRuns()
     parts = RunParts(
         backend=chosen.backend,

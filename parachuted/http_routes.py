@@ -75,12 +75,8 @@ class HttpRoutes:
         )
         vault_tools = mcp.VaultTools(
             sources,
-            watched.bus,
-            self._control.started,
-            contexts=self._contexts,
             history=self._history,
             runs=self._runs,
-            suggested=self._suggested,
         )
         clients = mcp.ClientTable(sources)
         authenticator.subscribe(clients.recheck)

@@ -95,7 +95,7 @@ def _overspent(usage: Mapping[str, Any]) -> Iterator[str]:
     if spent is not None:
         limits = spent["limits"]
         pairs = [(spent[name], limits[limit], name) for name, limit in SPENT.items()]
-        pairs += [(one["usd"], limits["usd_per_cause"], one["cause"]) for one in spent["causes"]]
+        pairs += [(one["usd"], limits["usd_per_cause"], one["name"]) for one in spent["causes"]]
         pairs += [(one["usd"], limits["usd_per_session"], "a session") for one in spent["sessions"]]
         yield from (f"{name}: ${usd} of ${most}" for usd, most, name in pairs if usd > most)
 

@@ -36,28 +36,18 @@ def available_memory() -> int | None:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaudeSettings:
     """`folder` is private to the backend, outside the vault; `env` is the daemon's environment.
-
-    Without a `gateway` the CLI goes to `base_url` itself, with no credential. The client of a
-    conversation is kept open for `idle_s` seconds after a turn, unless memory is short.
+    The client of a conversation is kept open for `idle_s` seconds after a turn, unless memory is
+    short.
     """
 
     model: str
     folder: Path
-    user_home: Path
     env: Mapping[str, str]
-    credential: Credential | None
-    base_url: str | None
-    gateway: Gateway | None = None
+    gateway: Gateway
     sandboxes: Sandboxes | None = None
     platform: str = sys.platform
     idle_s: float = 300.0
     available_memory: Callable[[], int | None] = available_memory
-
-    @property
-    def is_direct(self) -> bool:
-        """Also on macOS without a login of ours: one may be in the keychain."""
-        has_none = self.credential is None and self.base_url is None
-        return self.gateway is None or (has_none and self.platform == "darwin")
 
 
 def choose_backend(

@@ -56,10 +56,7 @@ def choose_agent(
     claude = ClaudeSettings(
         model=agent.model,
         folder=folder / "agent",
-        user_home=user_home,
         env=env,
-        credential=credential,
-        base_url=agent.base_url,
         gateway=gateway,
         sandboxes=sandboxes,
     )

@@ -222,8 +222,7 @@ class Job:
     """One run's work. `watcher` is the note to keep current, `at` is in UTC.
 
     `native` None: only our tools. `ended` is called after each tool call: why the model must not be
-    asked again, or None. `watched` may exceed the notes that its tools list; `generated` are the
-    lines that the last run left in the generated section, if known.
+    asked again, or None. `watched` may exceed the notes that its tools list.
 
     With a `conversation` the backend yields words as they come. `history` is for a backend that
     cannot go on with `session_id`. `pool` is the budget that pays. `hold` registers what ends a
@@ -248,7 +247,6 @@ class Job:
     compacting: Compacting = _as_it_is
     watched: int = 0
     links: LinkStyle | None = None
-    generated: tuple[str, ...] | None = None
     conversation: ConversationInput | None = None
     files: tuple[PromptFile, ...] = ()
     history: str = ""

@@ -13,11 +13,10 @@ from parachuted.access.run_guard import WishKind
 from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.events import Bus
 from parachuted.keys import PathGlob
-from parachuted.state import Table
 from parachuted.texts.times import time_of
 from parachuted.vault import PathText, printable
 
-Answer: TypeAlias = Literal["once", "session", "deny", "never"]
+Answer: TypeAlias = Literal["once", "session", "deny"]
 
 PERMISSION = "p-"
 """How the id of each request begins."""
@@ -27,7 +26,6 @@ _LONGEST_WHY = 500
 _MOST_OPEN_OF_A_RUN = 3
 _MOST_OF_A_RUN = 20
 _MOST_OPEN = 50
-_MOST_DENIED = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +70,11 @@ class PendingPermission(PermissionRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Allowed:
+class _Decision:
+    """What holds for the rest of a session, or of a run without one."""
+
     question: PendingPermission
+    is_allowed: bool
     glob: PathGlob | None = None
 
     def covers(self, asked: PendingPermission) -> bool:
@@ -83,30 +84,13 @@ class _Allowed:
         return of_both and self.glob.matches(asked.what)
 
 
-@dataclass(slots=True, kw_only=True)
-class _OpenRequest:
-    question: PendingPermission
-    answer: asyncio.Future[bool]
-    waiting: int = 0
-
-
 class PermissionRequests:
-    """All on the event loop. `never` keeps what is not to be asked again."""
+    """All on the event loop."""
 
-    def __init__(
-        self,
-        bus: Bus,
-        clock: Callable[[], datetime],
-        wait_s: float = 60,
-        *,
-        never: Table | None = None,
-    ) -> None:
-        self._bus, self._clock, self._wait_s, self._never = bus, clock, wait_s, never
-        self._open: dict[str, _OpenRequest] = {}
-        self._denied: dict[str, None] = (
-            {} if never is None else dict.fromkeys(key for key, _row in never.items())
-        )
-        self._allowed: dict[str, list[_Allowed]] = {}
+    def __init__(self, bus: Bus, clock: Callable[[], datetime], wait_s: float = 60) -> None:
+        self._bus, self._clock, self._wait_s = bus, clock, wait_s
+        self._open: dict[str, tuple[PendingPermission, asyncio.Future[bool]]] = {}
+        self._decided: dict[str, list[_Decision]] = {}
         self._asked: dict[str, int] = {}
 
     async def ask(
@@ -136,46 +120,48 @@ class PermissionRequests:
             what=request.what,
             why=request.why[:_LONGEST_WHY],
         )
-        if len(question.what) > _LONGEST_WHAT or question.key in self._denied:
+        for decision in self._decided.get(question.scope, ()):
+            if decision.covers(question):
+                return decision.is_allowed
+        if len(question.what) > _LONGEST_WHAT or not self._may_ask(run):
             return False
-        if any(allowed.covers(question) for allowed in self._allowed.get(question.scope, ())):
-            return True
-        asked = (question.scope, question.key)
-        waiting = next(
-            (one for one in self._open.values() if asked == (one.question.scope, one.question.key)),
-            None,
-        )
-        if waiting is None:
-            if not self._may_ask(run):
-                return False
-            waiting = self._begin(question)
-            opened(question)
-        return await self._answer_to(waiting, wait_s)
+        self._asked[run] = self._asked.get(run, 0) + 1
+        answer = asyncio.get_running_loop().create_future()
+        self._open[question.id] = (question, answer)
+        why, until = printable(question.why), time_of(question.until)
+        self._publish("permission.requested", question, why=why, until=until)
+        opened(question)
+        try:
+            async with asyncio.timeout(wait_s):
+                return await asyncio.shield(answer)
+        except TimeoutError:  # no person is there, and the run's time is for its work
+            self._asked[run] = _MOST_OF_A_RUN
+            self._close(question.id, "unanswered")
+            return False
+        finally:
+            self._close(question.id, "ended")  # where the run that asked was ended
 
     def pending(self) -> list[PendingPermission]:
-        return [one.question for one in self._open.values()]
-
-    def never(self) -> list[str]:
-        return sorted(" ".join(key.split("\0")) for key in self._denied)
+        return [question for question, _answer in self._open.values()]
 
     def answer(
         self, question_id: str, answer: Answer, *, pattern: str | None = None
     ) -> PendingPermission:
-        """With `session`, a `pattern` of paths allows all that it matches. Raises NotFoundError,
-        and ActRefusedError for a pattern that does not match what was asked; it waits on then.
+        """`session` and `deny` hold as long as the session lasts. With `session`, a `pattern` of
+        paths allows all that it matches. Raises NotFoundError, and ActRefusedError for a pattern
+        that does not match what was asked; it waits on then.
         """
-        one = self._open.get(question_id)
-        if one is None:
+        if question_id not in self._open:
             raise self.unknown(question_id)
-        question = one.question
-        if answer == "session":
-            allowed = self._allowed.setdefault(question.scope, [])
-            if pattern is not None:
-                allowed.append(_Allowed(question=question, glob=_glob_for(question, pattern)))
-            allowed.append(_Allowed(question=question))
-        elif answer == "never":
-            self._deny(question.key)
-        self._close(one, answer, is_allowed=answer in {"once", "session"})
+        question, _answer = self._open[question_id]
+        glob = None if pattern is None else _glob_for(question, pattern)
+        if answer != "once":
+            is_allowed = answer == "session"
+            decisions = self._decided.setdefault(question.scope, [])
+            decisions.append(_Decision(question=question, is_allowed=is_allowed))
+            if is_allowed and glob is not None:
+                decisions.append(_Decision(question=question, is_allowed=True, glob=glob))
+        self._close(question_id, answer, is_allowed=answer != "deny")
         return question
 
     @staticmethod
@@ -186,72 +172,31 @@ class PermissionRequests:
             "shows those that do"
         )
 
-    def forget(self, agent: str) -> int:
-        """Let that agent ask again what was answered with never; how much that was."""
-        gone = [key for key in self._denied if key.partition("\0")[0] == agent]
-        for key in gone:
-            self._let_ask(key)
-        return len(gone)
-
     def end_run(self, run: str, session: str | None = None) -> None:
-        """What it was allowed outside of any session ends, unless its session goes on."""
+        """What was decided for it outside of any session ends, unless its session goes on."""
         self._asked.pop(run, None)
-        allowed = self._allowed.pop(run, [])
+        decided = self._decided.pop(run, [])
         if session is not None:
-            self._allowed.setdefault(session, []).extend(allowed)
-        for one in [*self._open.values()]:
-            if one.question.run == run:
-                self._close(one, "ended")
-
-    def _deny(self, key: str) -> None:
-        """Remember the denial; the oldest is forgotten when there are too many."""
-        self._denied[key] = None
-        if self._never is not None:
-            self._never.put(key, {"at": self._clock().isoformat()})
-        while len(self._denied) > _MOST_DENIED:
-            self._let_ask(next(iter(self._denied)))
-
-    def _let_ask(self, key: str) -> None:
-        del self._denied[key]
-        if self._never is not None:
-            self._never.drop(key)
+            self._decided.setdefault(session, []).extend(decided)
+        for question in self.pending():
+            if question.run == run:
+                self._close(question.id, "ended")
 
     def _may_ask(self, run: str) -> bool:
-        of_run = sum(one.question.run == run for one in self._open.values())
+        of_run = sum(question.run == run for question in self.pending())
         return (
             self._asked.get(run, 0) < _MOST_OF_A_RUN
             and of_run < _MOST_OPEN_OF_A_RUN
             and len(self._open) < _MOST_OPEN
         )
 
-    def _begin(self, question: PendingPermission) -> _OpenRequest:
-        self._asked[question.run] = self._asked.get(question.run, 0) + 1
-        one = _OpenRequest(question=question, answer=asyncio.get_running_loop().create_future())
-        self._open[question.id] = one
-        why, until = printable(question.why), time_of(question.until)
-        self._publish("permission.requested", question, why=why, until=until)
-        return one
-
-    async def _answer_to(self, one: _OpenRequest, wait_s: float) -> bool:
-        one.waiting += 1
-        try:
-            async with asyncio.timeout(wait_s):
-                return await asyncio.shield(one.answer)
-        except TimeoutError:  # no person is there, and the run's time is for its work
-            self._asked[one.question.run] = _MOST_OF_A_RUN
-            self._close(one, "unanswered")
-            return False
-        finally:
-            one.waiting -= 1
-            if not one.waiting:  # the run that asked was ended
-                self._close(one, "ended")
-
-    def _close(self, one: _OpenRequest, answer: str, *, is_allowed: bool = False) -> None:
-        if self._open.pop(one.question.id, None) is None:
+    def _close(self, question_id: str, said: str, *, is_allowed: bool = False) -> None:
+        question, answer = self._open.pop(question_id, (None, None))
+        if question is None or answer is None:
             return
-        if not one.answer.done():
-            one.answer.set_result(is_allowed)
-        self._publish("permission.answered", one.question, answer=answer)
+        if not answer.done():
+            answer.set_result(is_allowed)
+        self._publish("permission.answered", question, answer=said)
 
     def _publish(self, event: str, question: PendingPermission, **more: str) -> None:
         self._bus.publish(

@@ -196,7 +196,7 @@ PERMISSIONS = Command(
 
 @verb("permissions list", "those that wait")
 def permissions_list(_options: Namespace) -> Steps:
-    """List what agents ask for, and what is always denied."""
+    """List what agents ask for."""
     answer = yield ask("GET /api/permissions")
     for asked in answer["permissions"]:
         say_lines(
@@ -211,7 +211,6 @@ def permissions_list(_options: Namespace) -> Steps:
     if not answer["permissions"]:
         how = "`parachute permissions allow ID` or `deny ID`"
         say(f"No agent asks for anything. One that does waits a minute for {how}.")
-    say_lines(visible.quoted("never", never, _MOST_SHOWN) for never in answer["never"])
 
 
 def _answer(options: Namespace, answer: str, what: str) -> Steps:
@@ -233,27 +232,8 @@ def permissions_allow(options: Namespace) -> Steps:
 
 @verb("permissions deny", "say no", _ID)
 def permissions_deny(options: Namespace) -> Steps:
-    """Deny what an agent asks for; it is not asked again.
-
-    --once  this time; it may be asked again
-    """
-    if options.once:
-        return _answer(options, "deny", "is denied this once")
-    return _answer(options, "never", "is denied, and not asked again")
-
-
-@verb("permissions forget", "let it ask again")
-def permissions_forget(options: Namespace) -> Steps:
-    """Let an agent ask again what you denied it.
-
-    agent  as `parachute permissions list` names it
-    """
-    answer = yield ask("POST /api/permissions/forget", {"agent": options.agent})
-    if answer["forgotten"]:
-        say(f"{options.agent} may ask again: {count(answer['forgotten'], 'answer')} forgotten.")
-    else:
-        where = "`parachute permissions list` shows to whom something was"
-        say(f"Nothing was denied to {options.agent} for ever; {where}.")
+    """Deny what an agent asks for; it is not asked again while the agent's session lasts."""
+    return _answer(options, "deny", "is denied for as long as its session lasts")
 
 
 @verb("usage", "what the model cost")
@@ -290,12 +270,11 @@ def _say_spent(spent: Json) -> None:
         "FROM CACHE": "cache_read_tokens",
         "OUT": "output_tokens",
     }
-    for head in ("DAY (UTC)", "AGENT", "MODEL", "CAUSE", "RUN"):
-        key = "date" if head == "DAY (UTC)" else head.lower()
-        rows = spent["days"] if key == "date" else spent[f"{key}s"][:_ROWS]
+    for head in ("DAY", "AGENT", "MODEL", "CAUSE", "RUN"):
+        rows = spent[f"{head.lower()}s"]
         if rows:
             say()
-            say_table(rows, {head: key, **columns})
+            say_table(rows[: None if head == "DAY" else _ROWS], {head: "name", **columns})
     say_each(f"note     {note}" for note in spent["notes"])
     say()
 
@@ -342,23 +321,18 @@ def sandbox_doctor(options: Namespace) -> int:
     """Check everything that sandboxes need, and say what to do. Exits with 1 when something is
     wrong.
     """
-    from parachuted.agents.sandbox.doctor import examine
 
     async def look(sandboxes: Sandboxes) -> int:
-        checks = []
-        async for check in examine(sandboxes):
-            checks.append(check)
-            if not options.json:
-                say(f"{'ok' if check.is_well else 'NOT WELL':<10}{check.part:<20}{check.says}")
-        is_well = all(check.is_well for check in checks)
+        status = await sandboxes.status()
         if options.json:
-            say_json({"is_well": is_well, "checks": [asdict(check) for check in checks]})
-        elif is_well:
-            say("Agents with a shell can run here.")
+            say_json(asdict(status))
+        elif status.available:
+            say(f"Agents with a shell can run here (Docker {status.engine}).")
             _say_daemon()
         else:
+            say(f"NOT WELL  {status.problem}")
             say("Agents with a shell do not run here; those that use our own tools alone do.")
-        return int(not is_well)
+        return int(not status.available)
 
     return _with_sandboxes(look)
 

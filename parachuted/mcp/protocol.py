@@ -1,40 +1,30 @@
-"""Protocol: the `mcp` package, which answers each message by our tools and notes.
+"""Protocol: the `mcp` package, which answers each message by our tools.
 
 It is heavy, so it is loaded when the first client connects. Sessions and rights are ours.
 """
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Any, TypeAlias
-from urllib.parse import quote, unquote
 
 import httpx2
 from aiohttp import web
 from mcp import types
 from mcp.server import Server, ServerRequestContext
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.shared.exceptions import MCPError
 
 from parachuted import __version__
 from parachuted.api.http.route import ApiCall
-from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.mcp.clients import McpClient
 from parachuted.mcp.tools import McpTools
-from parachuted.runs.granted_vault import GrantedVaults
-from parachuted.search import NoteQuery
 from parachuted.tools.definitions import ToolDescription
-from parachuted.vault import printable
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
 
 _ASKED = "parachute.asked"
 _ACCEPT = (b"accept", b"application/json, text/event-stream")  # what clients say changes nothing
 _OF_CONNECTION = frozenset({"content-length", "connection"})
-_MARKDOWN = "text/markdown"
-_SCHEME = "note:///"
-_PAGE = 200
 _INSTRUCTIONS = (
     "A vault of markdown notes. Every write is one run: `why` explains lines, `undo` takes a run "
     "back."
@@ -47,26 +37,15 @@ class _Asked:
     api: ApiCall
 
 
-def address_of(path: str) -> str:
-    return _SCHEME + quote(path)
-
-
-def path_at(address: str) -> str:
-    return unquote(address.removeprefix(_SCHEME)) if address.startswith(_SCHEME) else ""
-
-
 class McpProtocol:
-    def __init__(self, tools: McpTools, vaults: GrantedVaults) -> None:
-        self._tools, self._vaults = tools, vaults
+    def __init__(self, tools: McpTools) -> None:
+        self._tools = tools
         self._server = Server[Any](
             "parachute",
             version=__version__,
             instructions=_INSTRUCTIONS,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
-            on_list_resources=self._list_resources,
-            on_list_resource_templates=self._list_templates,
-            on_read_resource=self._read_resource,
         )
 
     async def answer(self, client: McpClient, api: ApiCall, body: bytes) -> web.Response:
@@ -109,58 +88,6 @@ class McpProtocol:
             structured_content=None if result.is_error else result.response,
             is_error=result.is_error,
         )
-
-    async def _list_resources(
-        self, ctx: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
-        """Some notes by path, without strangers' unless the client has read one."""
-        client = _asked(ctx).client
-        query = NoteQuery(limit=_PAGE, after=params.cursor if params is not None else None)
-        may_read = client.vault.files.bounds.may_read
-        try:
-            page = await asyncio.to_thread(self._vaults.search.catalogue.notes, query, may_read)
-        except ValueError as error:
-            raise MCPError(types.INVALID_PARAMS, "invalid cursor") from error
-        resources = [
-            types.Resource(
-                uri=address_of(printable(row.path)),
-                name=printable(row.path),
-                title=row.title,
-                mime_type=_MARKDOWN,
-                size=row.size,
-            )
-            for row in page.rows
-            if client.taint or not self._vaults.strangers.is_row(row.path, row.typed)
-        ]
-        return types.ListResourcesResult(resources=resources, next_cursor=page.next)
-
-    async def _list_templates(
-        self, _ctx: Context, _params: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
-        template = types.ResourceTemplate(
-            uri_template=f"{_SCHEME}{{+path}}",
-            name="note",
-            description="A note, by its path in the vault.",
-            mime_type=_MARKDOWN,
-        )
-        return types.ListResourceTemplatesResult(resource_templates=[template])
-
-    async def _read_resource(
-        self, ctx: Context, params: types.ReadResourceRequestParams
-    ) -> types.ReadResourceResult:
-        client, path = _asked(ctx).client, path_at(params.uri)
-        try:
-            if not path:
-                raise NotFoundError(
-                    f"{params.uri[:200]} is not a note's address; those begin {_SCHEME}"
-                )
-            data, digest = await client.vault.read_with_digest(path)
-        except ParachuteError as error:
-            raise MCPError(types.INVALID_PARAMS, error.message) from error
-        client.seen.add(path, digest)
-        text = data.decode("utf-8", "replace")
-        content = types.TextResourceContents(uri=params.uri, mime_type=_MARKDOWN, text=text)
-        return types.ReadResourceResult(contents=[content])
 
 
 def _definition(description: ToolDescription) -> types.Tool:

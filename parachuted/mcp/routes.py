@@ -132,7 +132,7 @@ class McpRoutes:
     async def _loaded(self) -> McpProtocol:
         if self._protocol is None:
             part = await load_heavy("mcp")
-            self._protocol = part.McpProtocol(self._tools, self.clients.sources.vaults)
+            self._protocol = part.McpProtocol(self._tools)
         return self._protocol
 
 
@@ -234,8 +234,8 @@ class McpServerRoutes:
         """Let a server run as it was listed with that `digest`: its definition, the files that it
         names, and its tools as they are now. 409 where it has changed since.
 
-        It is started once, as it will run, to list them. One that names files outside the vault,
-        or is trusted, is approved on the command line of this machine.
+        It is started once, as it will run, to list them. One that is trusted is approved on the
+        command line of this machine.
         """
         _refuse_own(name)
         is_here = call.identity.kind == "loopback" and call.identity.id == "cli"

@@ -88,6 +88,7 @@ class McpServers:
         """Why it does not run, or None. Blocks on the disk."""
         try:
             program = self._program(server)
+            self._check_files(program)
         except ActRefusedError as error:
             return error.message
         pinned = program.digest(is_trusted=server.is_trusted)
@@ -109,8 +110,8 @@ class McpServers:
         self, name: str, digest: str, *, is_here: bool = False, is_trusted: bool = False
     ) -> list[ServerTool]:
         """Let it run as it was shown with that `digest`, with its tools as they are now. Only who
-        `is_here`, at the command line of this machine, lets it read files outside the vault, or run
-        with the person's own rights (`is_trusted`).
+        `is_here`, at the command line of this machine, lets it run with the person's own rights
+        (`is_trusted`).
 
         NotFoundError; ConflictError where it has changed since it was shown; ActRefusedError for
         one that cannot be read, ModuleFailedError for one that does not start: then it is not
@@ -131,6 +132,7 @@ class McpServers:
     ) -> tuple[_Program, dict[str, str]]:
         server = replace(self.registry.get(name), is_trusted=is_trusted)
         program = self._program(server)
+        self._check_files(program)
         pins = self._pins(program)
         if digest_of(sorted(pins.items())) != digest:
             raise conflict(
@@ -141,12 +143,6 @@ class McpServers:
             raise ActRefusedError(
                 f"{name} is a program to be trusted only on the command line of this machine, with "
                 f"`{_APPROVE.format(name)} --trusted`"
-            )
-        outside = self._outside(program)
-        if outside and not is_here:
-            raise ActRefusedError(
-                f"{name} names {', '.join(outside)}, outside the vault; it is approved on the "
-                f"command line of this machine, with `{_APPROVE.format(name)}`"
             )
         return program, pins
 
@@ -212,54 +208,50 @@ class McpServers:
             raise ActRefusedError(server.problem)
         if definition.url:
             return _Program(server=server, definition=definition)
+        command: str | Path = definition.command
         if "/" in definition.command:
-            found: Path | None = self._vault / Path(definition.command).expanduser()
-        else:
-            which = shutil.which(definition.command, path=self._env.get("PATH"))
-            found = Path(which) if which else None
-        if found is None or not found.is_file():
+            command = self._vault / Path(definition.command).expanduser()
+        found = shutil.which(command, path=self._env.get("PATH"))
+        if found is None:
             raise ActRefusedError(f"there is no program {definition.command[:200]}")
-        self._check_file(found)
-        words, named = [str(found)], list[Path]()
+        program, named = Path(found), dict[str, Path]()
         for text in definition.args:
             is_path = text and not text.startswith("-") and "://" not in text
-            path = self._vault / Path(text).expanduser() if is_path else None
-            if path is not None and path.is_file():
-                self._check_file(path)
-                named.append(path)
-            words.append(str(path) if path in named else text)
-        runs = (found, *_interpreter_of(found))
-        libraries = [path for program in runs for path in _libraries(program)]
-        around = [path for path in libraries if not self._is_ours(path.resolve())]
-        wanted = (*named, *around, *runs, *(program.resolve() for program in runs))
-        own = [] if _is_of_system(found) else [found]
+            path = self._vault / Path(text).expanduser()
+            if is_path and path.is_file():
+                named[text] = path
+        runs = (program, *_interpreter_of(program))
+        around = [folder for path in runs for folder in _python_around(path)]
+        around = [folder for folder in around if not self._is_ours(folder.resolve())]
+        wanted = (*named.values(), *around, *runs, *(path.resolve() for path in runs))
+        own = [] if _is_of_system(program) else [program]
         return _Program(
             server=server,
             definition=definition,
-            words=tuple(words),
-            files=(*own, *named),
+            words=(str(found), *(str(named.get(text, text)) for text in definition.args)),
+            files=(*own, *named.values()),
             mounted=tuple(path for path in dict.fromkeys(wanted) if not _is_of_system(path)),
         )
 
-    def _check_file(self, path: Path) -> None:
-        """Raises ActRefusedError for what is a note, hidden, or the home's."""
-        real = path.resolve()
-        if is_in(real, self._home):
-            raise ActRefusedError(f"{path} is in the home of parachuted, which no MCP server reads")
-        if not is_in(real, self._vault):
-            return
-        inside = real.relative_to(self._vault).as_posix()
-        if is_hidden(inside) or is_hidden(path.name) or real.suffix.lower() == ".md":
-            raise ActRefusedError(f"{path} is a note or hidden, and no MCP server reads what is")
-
-    def _outside(self, program: _Program) -> list[str]:
-        """What its arguments name and lies neither in the vault nor among the system's."""
-        files = {str(path): path.resolve() for path in program.files}
-        return [
-            name
-            for name, real in files.items()
-            if name in program.words[1:] and not (_is_of_system(real) or is_in(real, self._vault))
-        ]
+    def _check_files(self, program: _Program) -> None:
+        """Raises ActRefusedError for what a container is not given: what is outside the vault, but
+        for the program, and what is a note, hidden, or the home's.
+        """
+        for path in () if program.server.is_trusted else program.files:
+            real = path.resolve()
+            if is_in(real, self._home):
+                raise ActRefusedError(
+                    f"{path} is in the home of parachuted, which no MCP server reads"
+                )
+            if not is_in(real, self._vault):
+                if str(path) == program.words[0]:
+                    continue
+                raise ActRefusedError(
+                    f"{path} is outside the vault, so only a trusted one reads it"
+                )
+            inside = real.relative_to(self._vault).as_posix()
+            if is_hidden(inside) or is_hidden(path.name) or real.suffix.lower() == ".md":
+                raise ActRefusedError(f"{path} is a note or hidden, and no MCP server reads those")
 
     def _is_ours(self, path: Path) -> bool:
         """Whether the vault or the home is there, or around or below it."""
@@ -310,7 +302,7 @@ def callable_tools(server: KnownServer) -> list[ServerTool]:
 
 def _is_of_system(path: Path) -> bool:
     """Whether every program may read it anyway."""
-    return str(path).startswith(tuple(f"{folder}/" for folder in _SYSTEM))
+    return any(is_in(path, Path(folder)) for folder in _SYSTEM)
 
 
 def _interpreter_of(script: Path) -> tuple[Path, ...]:
@@ -320,18 +312,11 @@ def _interpreter_of(script: Path) -> tuple[Path, ...]:
     return tuple(path for path in map(Path, words[:1]) if path.is_absolute() and path.is_file())
 
 
-def _libraries(program: Path) -> list[Path]:
-    """What a Python that is not the system's reads besides itself."""
-    found: list[Path] = []
-    for path in (program, program.with_name("python")):
-        for python in (path, path.resolve()):
-            prefix = python.parent.parent
-            if python.parent.name != "bin" or not python.is_file():
-                continue
-            libraries = sorted(prefix.glob("lib/python3*"))
-            if (prefix / "pyvenv.cfg").is_file():
-                found += [prefix / "pyvenv.cfg", *libraries]
-            elif python.name.startswith("python"):
-                found += [each for each in libraries if (each / "os.py").is_file()]
-                found += [python, *prefix.glob("lib/libpython3*")]
-    return found
+def _python_around(program: Path) -> list[Path]:
+    """The folders of a Python and its libraries."""
+    folders = (path.parent.parent for path in (program, program.resolve()))
+    return [
+        folder
+        for folder in folders
+        if (folder / "pyvenv.cfg").is_file() or any(folder.glob("lib/python3*/os.py"))
+    ]

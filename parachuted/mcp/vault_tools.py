@@ -1,108 +1,37 @@
-"""Vault tools: changes, contexts, history, undo and suggestions, mostly by the API's routes."""
+"""Vault tools: history, undo and suggestions."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from parachuted.access.events import EventFilter
-from parachuted.access.strangers import ORIGINS
-from parachuted.api import ContextRoutes, HistoryRoutes, RunRoutes, SuggestionRoutes
+from parachuted.api import HistoryRoutes, RunRoutes
 from parachuted.errors import ActRefusedError, EditRefusedError, ParachuteError
-from parachuted.events import Bus, Event
-from parachuted.mcp.clients import ClientSources, McpClient
+from parachuted.mcp.clients import ClientSources
 from parachuted.mcp.tools import ToolCall
-from parachuted.search import NoteQuery
 from parachuted.suggestions import suggestion_tool
-from parachuted.texts.times import moment, time_of
 from parachuted.tools.definitions import an_object, tool
-from parachuted.vault import VaultPath, printable
+from parachuted.vault import VaultPath
 
 _CURATOR, _MOST_LISTED, _HEAD = "curator", 200, 256 << 10
-_CHANGES = frozenset({"file.created", "file.modified", "file.moved", "file.deleted"})
-_MOST_CHANGES, _MOST_LINES = 500, 10_000_000
-_PATIENCE_S = 2.0
+_MOST_LINES = 10_000_000
 _VERSION = ("version", "at", "by", "run", "added", "removed")
 _RUN = ("agent", "watcher", "started", "outcome")
-_SUGGESTION = ("id", "title", "path", "action", "status", "source_agent")
-_CONTEXT = ("path", "level", "tokens", "included", "reason")
 
 
 class VaultTools:
-    """`started` tells the cursors of this daemon from the last one's."""
-
     def __init__(
         self,
         sources: ClientSources,
-        bus: Bus,
-        started: datetime,
         *,
-        contexts: ContextRoutes,
         history: HistoryRoutes,
         runs: RunRoutes,
-        suggested: SuggestionRoutes,
     ) -> None:
-        self._vaults, self._bus = sources.vaults, bus
-        self._strangers = sources.vaults.strangers
-        self._life = f"{int(started.timestamp() * 1000):x}"
-        self._contexts, self._history, self._runs = contexts, history, runs
-        self._suggested = suggested
-
-    @tool(
-        "Notes that changed since a cursor; without one, lately.",
-        "vault",
-        "read",
-        an_object("changes", "cursor", changes="array", cursor="string", complete="boolean"),
-        for_path_keys=True,
-    )
-    async def changed_since(self, call: ToolCall, cursor: str = "") -> Mapping[str, object]:
-        """Deletions and moves are known as long as the daemon remembers the events."""
-        life, number, seconds = _read_cursor(cursor) if cursor else ("", 0, 0.0)
-        is_known = life == self._life and self._bus.remembers(number)
-        latest = self._bus.last_id
-        events = EventFilter.of_key(call.client.identity)
-        changes: dict[str, Mapping[str, object]] = {}
-        for event in self._bus.since(number if is_known else 0):
-            received = event.visible_to(events) if event.event in _CHANGES else None
-            if received is not None and self._may_be_named(call.client, received):
-                path = str(received.data["path"])
-                changes.pop(path, None)  # the last change is listed last
-                changes[path] = _change(received)
-                if len(changes) == _MOST_CHANGES:
-                    latest = event.id
-                    break
-        if not is_known and life:
-            since = datetime.fromtimestamp(seconds, UTC)
-            changes = {**await self._modified(call, since), **changes}
-        return {
-            "changes": list(changes.values()),
-            "cursor": f"{self._life}-{latest}-{int(datetime.now(UTC).timestamp())}",
-            "complete": is_known,
-        }
-
-    @tool(
-        "Folders with an AGENTS.md, or the context files a folder loads.",
-        "vault",
-        "read",
-        an_object(folders="array", files="array"),
-    )
-    async def contexts(self, call: ToolCall, folder: str | None = None) -> Mapping[str, object]:
-        if folder is not None:
-            within = call.within("vault", "read")
-            chain = _document(await self._contexts.chain(within, (folder,)))
-            return {"files": [_some(one, _CONTEXT) for one in chain["files"]]}
-        return {
-            "folders": [
-                printable(found.path)
-                for found in await self._contexts.folders()
-                if call.client.taint or not self._is_strangers(found.context_file)
-            ]
-        }
+        self._root, self._strangers = sources.vaults.store.root, sources.vaults.strangers
+        self._history, self._runs = history, runs
 
     @tool(
         "Versions of a note.",
@@ -152,21 +81,6 @@ class VaultTools:
         return _document(await self._runs.undo(call.within(_CURATOR, "write"), run))
 
     @tool(
-        "Changes that wait for a person.",
-        _CURATOR,
-        "read",
-        an_object("suggestions", suggestions="array", left_out="integer"),
-    )
-    async def suggestions(self, call: ToolCall, limit: int = 50) -> Mapping[str, object]:
-        listed = await self._suggested.listing("pending", limit=_between(limit))
-        found = _document(listed)["suggestions"]
-        visible = [entry for entry in found if call.client.taint or entry["origin"] not in ORIGINS]
-        return {
-            "suggestions": [_some(entry, _SUGGESTION) for entry in visible],
-            "left_out": len(found) - len(visible),
-        }
-
-    @tool(
         "Suggest a change to a person. payload: {text}, {section, content}, {key, value} or {to}.",
         "vault",
         "write",
@@ -188,33 +102,9 @@ class VaultTools:
             raise ActRefusedError(result.text)
         return {"result": result.text}
 
-    async def _modified(self, call: ToolCall, since: datetime) -> dict[str, Mapping[str, object]]:
-        """What the index says of a time of which no events are remembered."""
-        search = self._vaults.search
-        await asyncio.to_thread(search.settle, _PATIENCE_S)
-        query = NoteQuery(sort="-modified", limit=_MOST_CHANGES)
-        page = await asyncio.to_thread(search.catalogue.notes, query, call.api.files.sees)
-        found = {
-            printable(row.path): moment(row.modified)
-            for row in page.rows
-            if row.modified > since.timestamp()
-            and (call.client.taint or not self._strangers.is_row(row.path, row.typed))
-        }
-        return {path: {"path": path, "kind": "modified", "at": at} for path, at in found.items()}
-
-    def _may_be_named(self, client: McpClient, event: Event) -> bool:
-        """A stranger's name is shown only to a client that has read a stranger's text."""
-        if client.taint:
-            return True
-        names = [str(event.data[key]) for key in ("path", "from") if key in event.data]
-        if any(map(self._strangers.is_place, names)):
-            return False
-        path = VaultPath.parse(names[0])
-        return not (self._vaults.store.root.is_there(path) and self._is_strangers(path))
-
     def _is_strangers(self, path: str) -> bool:
         try:
-            data, _size = self._vaults.store.root.read_head(VaultPath.parse(path), _HEAD)
+            data, _size = self._root.read_head(VaultPath.parse(path), _HEAD)
         except ParachuteError:  # it is gone, so what it said is unknown
             return True
         return self._strangers.is_text(path, data)
@@ -246,22 +136,3 @@ def _spans(lines: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, object]]:
         several = list(group)
         span = {"from": several[0]["number"], "to": several[-1]["number"], "by": by}
         yield {**span, **({"at": at} if at else {}), **({"run": run} if run else {})}
-
-
-def _change(event: Event) -> Mapping[str, object]:
-    data = event.data
-    return {
-        "path": data["path"],
-        "kind": event.event.removeprefix("file."),
-        "at": time_of(event.timestamp),
-        "by": data.get("by"),
-        **({"from": data["from"]} if "from" in data else {}),
-    }
-
-
-def _read_cursor(text: str) -> tuple[str, int, float]:
-    try:
-        life, number, seconds = text.split("-")
-        return life, int(number), float(int(seconds))
-    except (ValueError, OverflowError) as error:
-        raise EditRefusedError("invalid cursor; pass `cursor` back unchanged") from error

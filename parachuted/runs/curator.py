@@ -18,7 +18,6 @@ from parachuted.access.grant import Grant, curator_grant
 from parachuted.access.private_text import without_private
 from parachuted.access.run_guard import RunGuard
 from parachuted.access.strangers import SessionTaints, Taint
-from parachuted.agents.digest import GeneratedSection, find_generated
 from parachuted.agents.extract import describe, find_news, title_of
 from parachuted.agents.job import ChangedNote, ChangeKind, RunLimits
 from parachuted.bubbling import PendingChange, WatchRegistry
@@ -47,7 +46,6 @@ from parachuted.tasks import RunOutcome, Task
 from parachuted.vault import (
     Author,
     ObjectStore,
-    RewriteLinks,
     VaultPath,
     changed_units,
     diff_of,
@@ -249,7 +247,6 @@ class Curator:
             session_id=session,
             watched=len(granted) - len(past) + left_out,
             links=link_setting(store.folder),
-            generated=self._generated(watcher) if changes else None,
         )
         return run
 
@@ -261,36 +258,6 @@ class Curator:
     def _modified(self, path: str) -> int:
         entry = self.parts.vaults.index.get(path)
         return entry.mtime_ns if entry is not None else 0
-
-    def _generated(self, own: VaultPath) -> tuple[str, ...] | None:
-        """The lines of the generated section as a run left them and as links in them followed a
-        move, where it was edited since.
-        """
-        store, links = self.parts.vaults.store, list[tuple[str, str]]()
-
-        def section_of(digest: str | None) -> GeneratedSection | None:
-            data = store.objects.get(digest) if digest is not None else None
-            return find_generated(parse_note(data)) if data is not None else None
-
-        try:
-            present = find_generated(parse_note(store.read(own).data))
-        except ParachuteError:  # the agent will get the same message
-            return None
-        if present is None or not present.is_edited:
-            return None
-        for write in reversed(store.history.writes_of(own)):
-            then = section_of(write.after)
-            if write.operation == RewriteLinks.__name__:
-                was = section_of(write.before)
-                if was is not None and then is not None:
-                    links = [*zip(was.inside, then.inside, strict=False), *links]
-            elif write.author.by == NAME and then is not None and not then.is_edited:
-                known = list(then.inside)
-                for old, new in links:
-                    known += [new] if old != new and old in known else []
-                if then.check == present.check:
-                    return tuple(known)
-        return None
 
     def _read_differences(self, taint: Taint, reviews: Sequence[PendingChange]) -> None:
         """What its prompt shows it has read before it begins."""

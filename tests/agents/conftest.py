@@ -165,10 +165,7 @@ class Claude:
         self.settings = ClaudeSettings(
             model=HAIKU,
             folder=folder,
-            user_home=folder,
             env=env,
-            credential=None,
-            base_url=api.url,
             gateway=self.gateway,
             sandboxes=boxes,
         )

@@ -71,9 +71,7 @@ def test_without_the_agent_sdk_only_who_asks_for_claude_gets_it(
 
 
 def test_the_backend_that_is_made_has_the_name_that_was_chosen(tmp_path):
-    settings = ClaudeSettings(
-        model="m", folder=tmp_path, user_home=tmp_path, env={}, credential=None, base_url=None
-    )
+    settings = ClaudeSettings(model="m", folder=tmp_path, env={}, gateway=None)
 
     assert isinstance(make_backend("offline", settings), OfflineBackend)
     assert make_backend("claude", settings).name == "claude"
@@ -99,7 +97,7 @@ import sys
 import parachuted.agents.sandbox.sandboxes
 from pathlib import Path
 from parachuted.agents.backends import ClaudeSettings, make_backend
-make_backend("claude", ClaudeSettings(model="m", folder=Path("x"), user_home=Path("x"), env={}, credential=None, base_url=None))
+make_backend("claude", ClaudeSettings(model="m", folder=Path("x"), env={}, gateway=None))
 print([name for name in ("claude_agent_sdk", "mcp", "jsonschema", "docker", "aiohttp") if name in sys.modules])
 """  # noqa: E501
     done = subprocess.run(

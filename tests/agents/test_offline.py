@@ -1,5 +1,5 @@
-"""The offline backend: the same vault and the same job give the same bytes, and nothing new means
-no write.
+"""The offline backend: the same vault and the same job give the same bytes, nothing new means no
+write, and nothing in another note can break the note it is put into.
 """
 
 from __future__ import annotations
@@ -11,10 +11,18 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from parachuted.agents.digest import BEGIN, find_generated
+from parachuted.agents.extract import extract_note
 from parachuted.agents.job import ChangedNote, RunResult, Tool, ToolCallStep, ToolResult
-from parachuted.agents.offline import OfflineBackend
+from parachuted.agents.offline import (
+    BEGIN,
+    OfflineBackend,
+    compose,
+    write_digest,
+    write_history,
+)
 from parachuted.errors import AgentFailedError
 from parachuted.vault import parse_note
 
@@ -110,12 +118,13 @@ async def test_a_change_is_reported_in_the_digest_and_in_the_history(reported_no
 
     after = dict(reported_notes.notes)
     note = parse_note(after[OWN].encode())
-    assert find_generated(note).inside == (
+    assert note.text(note.section("Watching").own).splitlines()[:-1] == [
         BEGIN,
+        "",
         "- [Garden](P/garden/AGENTS.md) — Something to eat",
         "  - Sow beans",
         "- [House](P/house/AGENTS.md)",
-    )
+    ]
     history = note.text(note.section("History").own).strip()
     assert history == "- 2026-11-21: [Garden](P/garden/AGENTS.md): Current Focus: Sow beans"
     assert after[OWN].startswith(ROOT)
@@ -141,22 +150,46 @@ async def test_what_the_digest_does_not_show_is_history_and_no_news_no_write(
     assert updates == [("update_context", "History")]
 
 
-async def test_a_section_of_that_name_that_a_person_wrote_is_left_alone(reported_notes, offline):
-    reported_notes.notes[OWN] = ROOT + "\n## Watching\nThe birds.\n"
+@pytest.mark.parametrize("is_generated", [True, False])
+async def test_a_section_that_a_person_wrote_or_changed_is_left_alone(
+    reported_notes, offline, is_generated
+):
+    if is_generated:
+        await offline()
+        text = reported_notes.notes[OWN].replace("Something to eat", "Much to eat")
+        reported_notes.notes[HOUSE] = "# The house\n"
+    else:
+        text = ROOT + "\n## Watching\nThe birds.\n"
+    reported_notes.notes[OWN] = text
     outcome = await offline(CHANGE)
 
-    assert "## Watching\nThe birds.\n" in reported_notes.notes[OWN]
+    assert text.partition("## Watching")[2] in reported_notes.notes[OWN]
     assert any("left as it is" in text for text in outcome.texts)
     assert called(outcome)[-1] == ("update_context", "History")
 
 
-async def test_a_section_that_is_switched_off_is_not_written(reported_notes, offline):
-    reported_notes.notes[OWN] = f"---\ndigest: false\n---\n{ROOT}"
+@pytest.mark.parametrize(
+    ("value", "is_off"), [("false", True), ("No", True), ("true", False), ("[a]", False)]
+)
+async def test_a_section_that_is_switched_off_is_not_written(
+    reported_notes, offline, value, is_off
+):
+    reported_notes.notes[OWN] = f"---\ndigest: {value}\n---\n{ROOT}"
     outcome = await offline(CHANGE)
 
-    assert "Watching" not in reported_notes.notes[OWN]
-    updates = [call for call in called(outcome) if call[0] == "update_context"]
-    assert updates == [("update_context", "History")]
+    assert ("Watching" not in reported_notes.notes[OWN]) is is_off
+    assert ("update_context", "History") in called(outcome)
+
+
+async def test_what_is_below_the_generated_lines_stays(reported_notes, offline):
+    await offline()
+    reported_notes.notes[OWN] += "\nmy *own* line\u2028too\n"
+    reported_notes.notes[HOUSE] = "# The house\n"
+    await offline()
+
+    inside, _mark, below = reported_notes.notes[OWN].partition("<!-- end")
+    assert "[The house]" in inside
+    assert below.partition("-->")[2].strip() == "my *own* line\u2028too"
 
 
 async def test_a_watched_file_that_cannot_be_read_keeps_its_place(reported_notes, offline):
@@ -224,13 +257,9 @@ async def test_a_save_between_reading_and_writing_has_it_decided_again(reported_
     assert "- [House]" in reported_notes.notes[OWN]
 
 
-async def test_links_are_written_as_the_vault_says_or_else_as_its_notes_do(reported_notes, offline):
-    reported_notes.notes[HOUSE] = "# House\nwith [[Ann]]\n"
-    await offline()
+async def test_links_are_written_as_the_vault_says(reported_notes, offline):
+    await offline(links="wiki")
     assert "- [[P/house/AGENTS|House]]" in reported_notes.notes[OWN]
-
-    await offline(links="markdown")
-    assert "- [House](P/house/AGENTS.md)" in reported_notes.notes[OWN]
 
 
 async def test_days_are_those_of_the_place_where_it_runs(reported_notes, offline, monkeypatch):
@@ -253,3 +282,95 @@ async def test_its_time_is_limited(offline):
 
     assert "ran out of time" in str(outcome.error)
     assert outcome.seconds < 20
+
+
+DAY = "- 2026-11-21:"
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def test_a_bullet_tells_title_description_and_the_first_lines_of_the_focus():
+    extracts = [
+        extract_note("Projects/Allotment #2/AGENTS.md", f"{GARDEN}- Water\n"),
+        extract_note("Areas/Müller/AGENTS.md", "- no marks at all"),
+    ]
+
+    assert write_digest("Projects/AGENTS.md", extracts).split("\n") == [
+        BEGIN,
+        "",
+        "- [Müller](../Areas/Müller/AGENTS.md)",
+        "- [Garden](Allotment%20%232/AGENTS.md) — Something to eat",
+        "  - Sow beans",
+        "  - Water",
+    ]
+
+
+def test_history_tells_what_changed_and_stops_at_ten():
+    lead = "status: customer (was lead)"
+    focus = ("Focus", "  - closed [x] a", "  - b", "c", "due: today")
+    changes = [
+        ChangedNote(path="P/a/AGENTS.md", kind="modified", title="Alpha", news=(lead,)),
+        ChangedNote(path="P/b/AGENTS.md", kind="modified", news=focus),
+        ChangedNote(path="P/c/AGENTS.md", kind="created", news=("All of it",)),
+        ChangedNote(path="P/d/AGENTS.md", kind="deleted"),
+        ChangedNote(path="P/e/AGENTS.md", kind="moved", source="P/old.md"),
+        ChangedNote(path="P/f/AGENTS.md", kind="modified", units=("Facts",)),
+        *[ChangedNote(path=f"P/{number}/AGENTS.md", kind="created") for number in range(6)],
+    ]
+    lines = write_history("P/AGENTS.md", changes, NOON).splitlines()
+
+    assert lines[:11] == [
+        f"{DAY} [Alpha](a/AGENTS.md): {lead}",
+        f"{DAY} [b](b/AGENTS.md)",
+        "  - Focus",
+        "    - closed [x] a",
+        "    - b",
+        "  - c",
+        "  - due: today",
+        f"{DAY} [c](c/AGENTS.md): new: All of it",
+        f"{DAY} d: deleted",
+        f"{DAY} [e](e/AGENTS.md): moved from P/old.md",
+        f"{DAY} [f](f/AGENTS.md): changed",
+    ]
+    assert lines[-1] == "- and 2 more"
+
+
+def test_a_generated_section_is_known_again_with_other_line_ends():
+    digest = write_digest("AGENTS.md", [extract_note("a/AGENTS.md", "# a\n")])
+    text = compose(parse_note(b"# V\n"), digest)
+    for ends in ("\n", "\r\n"):
+        note = parse_note(f"# V\n## Watching\n{text}\n".replace("\n", ends).encode())
+        assert compose(note, digest) == text
+
+
+HOSTILE = (
+    st.text(st.sampled_from("#-*+>`~<!%[]()|\\=: \n\r\tax1.\u2028\u202e\ufeff\udcff\0/"))
+    | st.text()
+)
+
+
+@given(title=HOSTILE, description=HOSTILE, focus=HOSTILE, folder=HOSTILE, item=HOSTILE)
+def test_no_text_of_another_note_breaks_the_structure(title, description, focus, folder, item):
+    path = f"P/{folder.replace('/', '').replace(chr(0), '') or 'x'}/AGENTS.md"
+    extract = extract_note(path, f"# {title}\n> {description}\n## Current Focus\n{focus}")
+    change = ChangedNote(
+        path=path, kind="moved", title=extract.title, source=f"Q/{item.replace(chr(10), '')}"
+    )
+    for style in ("markdown", "wiki"):
+        digest = write_digest("AGENTS.md", [extract], style=style)
+        text = compose(parse_note(b"# V\n"), digest)
+        history = write_history("AGENTS.md", [change], NOON, style)
+        note = parse_note(
+            f"# V\n\n## Watching\n{text}\n\n## History\n{history}\n".encode(
+                "utf-8", "surrogateescape"
+            )
+        )
+
+        assert [section.title for section in note.sections] == ["V", "Watching", "History"]
+        assert compose(note, digest) == text
+        assert [line for line in digest.split("\n") if not line.startswith(("- [", "  - "))] == [
+            BEGIN,
+            "",
+        ]
+        assert (text + history).count("<!--") == 1
+        assert len(history.split("\n")) == 1
+        digest.encode()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,6 @@ from parachuted.agents.permission import (
 from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.events import Bus
 from parachuted.events.bus import Event
-from parachuted.state import open_state
 
 AT = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
 DIARY = PermissionRequest(kind="read", what="Diary/2026.md", why="the plan says it is there")
@@ -37,9 +35,9 @@ class ScriptedPerson:
     at all.
     """
 
-    def __init__(self, *answers: Answer | None, wait_s: float = 30, never=None) -> None:
+    def __init__(self, *answers: Answer | None, wait_s: float = 30) -> None:
         self.bus = Bus(now)
-        self.permissions = PermissionRequests(self.bus, now, wait_s, never=never)
+        self.permissions = PermissionRequests(self.bus, now, wait_s)
         self.events: list[Event] = []
         self._answers = list(answers)
         self.bus.subscribe(self._hear)
@@ -105,13 +103,14 @@ async def test_after_an_unanswered_question_only_the_next_run_may_ask():
     assert await desk.ask(run="r3")
 
 
-async def test_what_is_allowed_for_a_session_is_not_asked_again_in_it():
-    desk = ScriptedPerson("session", "never")
+@pytest.mark.parametrize("answer", ["session", "deny"])
+async def test_what_is_decided_for_a_session_is_not_asked_again_in_it(answer):
+    desk = ScriptedPerson(answer, "once")
 
-    assert await desk.ask()
-    assert await desk.ask(run="r2")
+    for run in ("r1", "r2"):
+        assert await desk.ask(run=run) is (answer == "session")
     assert len(desk.reported()) == 1
-    assert not await desk.ask(session="s2")
+    assert await desk.ask(session="s2")
 
 
 async def test_without_a_session_it_lasts_as_long_as_the_run_or_as_what_it_began():
@@ -134,50 +133,6 @@ async def test_another_file_another_act_and_another_agent_are_other_wishes():
     assert not await desk.ask(PermissionRequest(kind="write", what=DIARY.what))
     assert not await desk.ask(page(2025))
     assert not await desk.ask(agent="work/other")
-
-
-async def test_never_is_never_asked_again_also_after_a_restart(tmp_path: Path):
-    state = open_state(tmp_path / "state.db")
-    assert not await ScriptedPerson("never", never=state.table("never")).ask()
-    state.close()
-
-    state = open_state(tmp_path / "state.db")
-    again = ScriptedPerson("once", never=state.table("never"))
-
-    assert not await again.ask(run="r9", session="s9")
-    assert again.events == []
-    assert again.permissions.never() == ["work/helper read Diary/2026.md"]
-    assert again.permissions.forget("work/helper") == 1
-    assert await again.ask()
-    state.close()
-
-
-async def test_the_oldest_denials_make_room_for_newer_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr("parachuted.agents.permission._MOST_DENIED", 2)
-    state = open_state(tmp_path / "state.db")
-    denied = state.table("never")
-    for number in range(2):
-        denied.put(f"work/{number}\0read\0a.md", {"at": "2026"})
-    desk = ScriptedPerson("never", never=denied)
-    assert not await desk.ask(agent="work/2")
-
-    assert [one.split()[0] for one in desk.permissions.never()] == ["work/1", "work/2"]
-    assert len(denied) == 2
-    state.close()
-
-
-async def test_the_same_question_asked_twice_at_once_is_one():
-    desk = ScriptedPerson()
-    async with asyncio.TaskGroup() as group:
-        both = [group.create_task(desk.ask()) for _ in range(2)]
-        question = await desk.question()
-        await asyncio.sleep(0)
-        desk.permissions.answer(question.id, "once")
-
-    assert [one.result() for one in both] == [True, True]
-    assert len(desk.reported()) == 1
 
 
 async def test_an_agent_that_asks_and_asks_is_denied_unheard():
@@ -255,4 +210,3 @@ async def test_a_pattern_allows_what_it_matches_for_the_session_and_nothing_else
         writing = group.create_task(ask("Diary/a.md", "write"))
         desk.permissions.answer((await desk.question()).id, "deny")
     assert not writing.result()
-    assert desk.permissions.never() == []

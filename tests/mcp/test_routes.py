@@ -8,11 +8,8 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 import pytest_asyncio
-from mcp import Client
-from mcp.shared.exceptions import MCPError
 
 from parachuted import __version__
-from parachuted.mcp.protocol import address_of, path_at
 from tests.api.calls import ELSEWHERE, key_of
 from tests.mcp.peers import (
     ACCEPT,
@@ -189,10 +186,6 @@ async def test_a_key_with_paths_sees_its_notes_alone(daemon_rig: DaemonRig):
         assert "Lentils" not in unknown
         await refused(peer, "write_note", path="Private/new.md", text="x")
         await refused(peer, "read_note", path="Desk/../Private/diary.md")
-        resources = (await peer.list_resources()).resources
-        assert [resource.uri for resource in resources] == ["note:///Desk/plan.md"]
-        with pytest.raises(MCPError):
-            await peer.read_resource("note:///Private/diary.md")
     assert not (daemon_rig.vault / "Private/new.md").exists()
 
 
@@ -201,43 +194,3 @@ async def test_a_key_that_may_only_read_is_offered_nothing_that_writes(daemon_ri
         tools = (await peer.list_tools()).tools
         assert all(tool.annotations.read_only_hint for tool in tools)
         assert "there is no tool" in await refused(peer, "write_note", path="a.md", text="x")
-
-
-async def test_notes_are_listed_a_page_at_a_time_read_and_replaced(daemon_rig: DaemonRig):
-    for path in ("a.md", "Work/b c.md", "Ä/ö?#%.md", "a/b/c.md"):
-        assert path_at(address_of(path)) == path
-    assert path_at("file:///etc/passwd") == ""
-    for number in range(250):
-        save(daemon_rig.vault / f"Work/n{number:03}.md", f"# Note {number}\n")
-    save(daemon_rig.vault / "Inbox/mail.md", "# Mail\n")
-    umlaut = daemon_rig.vault / "Ä ö.md"
-    save(umlaut, "# Umlaut\n")
-    await daemon_rig.settled()
-    await daemon_rig.indexed()
-    notes = set(daemon_rig.daemon.watched.index.paths()) - {"Inbox/mail.md"}
-    for mode in ("legacy", "auto"):
-        async with client(daemon_rig, mode=mode) as peer:
-            await all_is_read(peer, notes)
-    async with client(daemon_rig) as peer:
-        await peer.read_resource(address_of("Ä ö.md"))
-        await call(peer, "write_note", path="Ä ö.md", text="# B\n")
-        assert umlaut.read_text() == "# B\n"
-
-
-async def all_is_read(peer: Client, notes: set[str]) -> None:
-    first = await peer.list_resources()
-    rest = await peer.list_resources(cursor=first.next_cursor)
-    found = [*first.resources, *rest.resources]
-    assert {path_at(one.uri) for one in found} == notes
-    assert len(found) == len(notes) > 251
-    assert rest.next_cursor is None
-    (umlaut,) = [one for one in found if one.title == "Umlaut"]
-    read = await peer.read_resource(umlaut.uri)
-    assert [content.text for content in read.contents] == ["# Umlaut\n"]
-    templates = (await peer.list_resource_templates()).resource_templates
-    assert [template.uri_template for template in templates] == ["note:///{+path}"]
-    for wrong in ("note:///none.md", "note:///../x.md", "file:///etc/passwd", "note:///"):
-        with pytest.raises(MCPError):
-            await peer.read_resource(wrong)
-    with pytest.raises(MCPError):
-        await peer.list_resources(cursor="nonsense")

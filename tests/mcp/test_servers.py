@@ -51,10 +51,10 @@ def problem(servers: McpServers, name: str = "sums") -> str | None:
     return servers.problem(servers.registry.get(name))
 
 
-async def approve(servers: McpServers, name: str, *, is_here: bool = False):
+async def approve(servers: McpServers, name: str):
     known = {one.name: one for one in servers.registry.all()}
     digest = servers.digest(known[name]) if name in known else ""
-    return await servers.approve(name, digest or "", is_here=is_here)
+    return await servers.approve(name, digest or "")
 
 
 @contextlib.asynccontextmanager
@@ -163,7 +163,8 @@ async def test_a_server_is_given_no_file_that_is_not_its_own(servers, vault, pat
     with pytest.raises(ActRefusedError, match=why):
         await approve(servers, "more")
     if path == "../other.txt":
-        await approve(servers, "more", is_here=True)
+        digest = servers.digest(servers.registry.get("more"))
+        await servers.approve("more", digest, is_here=True, is_trusted=True)
         assert problem(servers, "more") is None
 
 

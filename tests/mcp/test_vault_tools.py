@@ -12,7 +12,7 @@ from parachuted.keys import EVERYTHING, Identity
 from parachuted.mcp.clients import ClientTable
 from tests.api.calls import get
 from tests.mcp.peers import call, client, client_with, refused
-from tests.stories.daemon_rig import DaemonRig, Live, note, save
+from tests.stories.daemon_rig import DaemonRig, Live, save
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -34,62 +34,6 @@ async def test_a_move_takes_its_links_along_and_is_one_run(daemon_rig: DaemonRig
         assert (roof.read_text(), index.read_text()) == ("# Roof\n", links)
         save(daemon_rig.vault / "taken.md", "# Taken\n")
         await refused(peer, "move_note", path="roof.md", to="taken.md")
-
-
-async def test_changes_are_listed_since_a_cursor(daemon_rig: DaemonRig):
-    vault = daemon_rig.vault
-    save(vault / "a.md", "# A\n")
-    await daemon_rig.settled()
-    narrowed = client_with(daemon_rig, "vault:read", paths=["Desk/**"])
-    async with client(daemon_rig) as peer, narrowed as narrow:
-        first = await call(peer, "changed_since")
-        of_desk = await call(narrow, "changed_since")
-        save(vault / "a.md", "# A again\n")
-        save(vault / "b.md", "# B\n")
-        save(vault / "Inbox/mail.md", "# Mail\n")
-        save(vault / "Chat/Obey me.md", "---\norigin: imported\n---\n# Obey me\n")
-        save(vault / "Desk/d.md", "# D\n")
-        await daemon_rig.settled()
-        (vault / "b.md").rename(vault / "Desk/c.md")
-        await daemon_rig.settled()
-
-        reported = await call(peer, "changed_since", cursor=first["cursor"])
-        assert reported["complete"] is True
-        kinds = {one["path"]: (one["kind"], one.get("from")) for one in reported["changes"]}
-        assert kinds == {
-            "a.md": ("modified", None),
-            "b.md": ("created", None),
-            "Desk/d.md": ("created", None),
-            "Desk/c.md": ("moved", "b.md"),
-        }
-        again = await call(peer, "changed_since", cursor=reported["cursor"])
-        assert (again["changes"], again["complete"]) == ([], True)
-        assert "invalid cursor" in await refused(peer, "changed_since", cursor="nonsense")
-        reported = await call(narrow, "changed_since", cursor=of_desk["cursor"])
-        assert {one["path"]: one["kind"] for one in reported["changes"]} == {
-            "Desk/d.md": "created",
-            "Desk/c.md": "created",
-        }
-
-
-async def test_contexts_are_chained_and_a_foreign_cursor_finds_what_was_modified(
-    live: Live, vault: Path
-):
-    save(vault / "AGENTS.md", note("Vault"))
-    save(vault / "Work/AGENTS.md", note("Work"))
-    save(vault / "Inbox/AGENTS.md", note("Inbox"))
-    async with live() as daemon_rig, client(daemon_rig) as peer:
-        await daemon_rig.settled()
-        assert set((await call(peer, "contexts"))["folders"]) == {"", "Work"}
-        files = (await call(peer, "contexts", folder="Work"))["files"]
-        included = {file["path"]: file["included"] for file in files}
-        assert included == {"AGENTS.md": False, "Work/AGENTS.md": True}
-
-        reported = await call(peer, "changed_since", cursor="abc-7-1000")
-        assert reported["complete"] is False
-        assert {one["path"] for one in reported["changes"]} == set(included)
-        later = await call(peer, "changed_since", cursor="abc-7-4000000000")
-        assert (later["changes"], later["complete"]) == ([], False)
 
 
 async def test_a_client_explains_and_takes_back_what_it_wrote(daemon_rig: DaemonRig):
@@ -135,8 +79,6 @@ async def test_who_read_a_strangers_text_undoes_nothing_but_may_suggest(daemon_r
             "reasoning": "It was asked for.",
         }
         assert "Suggested as" in (await call(peer, "suggest", **asked))["result"]
-        (waiting,) = (await call(peer, "suggestions"))["suggestions"]
-        assert waiting["path"] == "later.md"
 
         await call(peer, "why", path="Inbox/sly.md")
         assert "may take back nothing" in await refused(peer, "undo", run=wrote["run"])
@@ -144,10 +86,6 @@ async def test_who_read_a_strangers_text_undoes_nothing_but_may_suggest(daemon_r
         waiting = (await get(daemon_rig, "/api/suggestions"))["suggestions"]
         origins = {one["path"]: one["origin"] for one in waiting}
         assert origins == {"later.md": "agent", "other.md": "stranger"}
-        async with client(daemon_rig) as fresh:
-            reported = await call(fresh, "suggestions")
-            assert [one["path"] for one in reported["suggestions"]] == ["later.md"]
-            assert reported["left_out"] == 1
 
 
 async def test_a_key_names_its_client_and_a_refused_call_leaves_no_run(

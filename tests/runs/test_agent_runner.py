@@ -185,7 +185,7 @@ async def test_some_begin_only_when_a_person_asks_by_name_or_says_yes(module_rig
         await runs.run(order(entry="schedule", requires_explicit_invocation=True))
     assert (await runs.run(order(requires_explicit_invocation=True))).text == "ok"
 
-    for answer, is_allowed in (("once", True), ("never", False)):
+    for answer, is_allowed in (("once", True), ("deny", False)):
         async with asyncio.TaskGroup() as group:
             asked = group.create_task(_outcome(runs, order(requires_explicit_approval=True)))
             while not permissions.pending():

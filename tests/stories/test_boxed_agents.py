@@ -110,7 +110,7 @@ async def test_an_agent_with_git_edits_a_note_that_is_explained_and_undone(
         await daemon_rig.until(lambda: daemon_rig.reported("permission.requested"), 60)
         (question,) = daemon_rig.reported("permission.requested")
         assert (question["kind"], question["what"]) == ("bash", "curl http://example.org")
-        daemon_rig.daemon.agents.permissions.answer(str(question["id"]), "never")
+        daemon_rig.daemon.agents.permissions.answer(str(question["id"]), "deny")
     ran = task.result()
 
     assert (ran["words"], ran["outcome"], ran["wrote"]) == ("Tidied.", "changed", ["Work/plan.md"])
@@ -217,7 +217,7 @@ async def test_an_agent_that_may_reach_one_host_reaches_no_other(
         await daemon_rig.until(lambda: daemon_rig.reported("permission.requested"), 60)
         (question,) = daemon_rig.reported("permission.requested")
         assert (question["kind"], question["what"]) == ("network", "b.invalid:443")
-        await post(daemon_rig, f"/api/permissions/{question['id']}", {"answer": "never"})
+        await post(daemon_rig, f"/api/permissions/{question['id']}", {"answer": "deny"})
         await asked
 
         said = [str(request.body["messages"][-1]) for request in api.asked[1:]]

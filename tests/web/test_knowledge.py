@@ -175,9 +175,9 @@ def test_what_a_key_may_not_see_is_said_and_can_be_tried_again(opens: Opens):
     it.sees("New entity")
 
 
-def usage(name: str, **of: str) -> dict[str, object]:
+def usage(name: str) -> dict[str, object]:
     tokens = {"input_tokens": 900, "output_tokens": 99, "cache_read_tokens": 1}
-    return {name: of[name], "requests": 3, "usd": 1.25, "cache_written_tokens": 0, **tokens}
+    return {"name": name, "requests": 3, "usd": 1.25, "cache_written_tokens": 0, **tokens}
 
 
 def test_what_was_spent_is_drawn_and_all_work_is_stopped_and_goes_on(
@@ -189,10 +189,10 @@ def test_what_was_spent_is_drawn_and_all_work_is_stopped_and_goes_on(
     def spent(route: Route) -> None:
         reported = route.fetch().json()
         reported["spent"] |= {
-            "total": usage("date", date=today),
-            "days": [usage("date", date=today)],
-            "agents": [usage("agent", agent=f"helper {HOSTILE}")],
-            "causes": [usage("cause", cause="c-20260224-101500-000-0000")],
+            "total": usage(today),
+            "days": [usage(today)],
+            "agents": [usage(f"helper {HOSTILE}")],
+            "causes": [usage("c-20260224-101500-000-0000")],
         }
         route.fulfill(json=reported)
 

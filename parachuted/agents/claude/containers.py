@@ -1,9 +1,8 @@
-"""Claude Code in a container: the SDK's transport there, and the transcripts that resume its
-sessions.
+"""Claude Code in a container, and the SDK's transport there.
 
 A shell in there runs as the CLI's user and can print anything in its place. So the output is
 bounded and checked: tool calls by the tool, files by the check-in, cost by the gateway, and the
-session's id is chosen here.
+session's id is chosen here. The CLI's own transcript ends with the container.
 """
 
 from __future__ import annotations
@@ -11,14 +10,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import re
-import tarfile
-import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, cast
 from uuid import uuid4
 
@@ -37,17 +32,9 @@ from parachuted.agents.claude.launch import (
 )
 from parachuted.agents.claude.toolbox import Toolbox
 from parachuted.agents.job import Job, NativeTools
-from parachuted.agents.sandbox.archive import ArchiveWriter
 from parachuted.agents.sandbox.container import Container
-from parachuted.agents.sandbox.options import (
-    CLI_IN_BOX,
-    HOME_IN_BOX,
-    SOCKETS_IN_BOX,
-    SandboxSpec,
-    container_user,
-)
-from parachuted.errors import AgentFailedError, AgentUnavailableError
-from parachuted.home_files.private import replace_private
+from parachuted.agents.sandbox.options import CLI_IN_BOX, SOCKETS_IN_BOX, SandboxSpec
+from parachuted.errors import AgentUnavailableError
 
 log = logging.getLogger(__name__)
 
@@ -55,11 +42,6 @@ _MOST_BYTES = 256 * 1024 * 1024
 _MOST_LINES = 100_000
 _SHOWN_CHARS = 500
 _LAST_WORDS_S = 2.0
-_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
-# The CLI names the folder after the one that it works in: /vault in every container.
-_IN_BOX = ".claude/projects/-vault"
-_LARGEST_TRANSCRIPT = 64 * 1024 * 1024
-_KEEP_TRANSCRIPTS_S = 30 * 24 * 3600
 _NO_ENGINE = (
     "this agent has tools that need a container, and there is none here; `parachute "
     "sandbox doctor` says what to install"
@@ -68,85 +50,40 @@ _NOT_LINUX = (
     "an agent with a shell runs only on Linux: a container cannot run the Claude Code of another "
     "system"
 )
-_NO_GATEWAY = (
-    "in a container an agent reaches the model through the daemon alone, which has no "
-    "login for it; see `parachute auth status`"
-)
 
 
-class AgentContainers:
-    def __init__(self, settings: ClaudeSettings, home: Path) -> None:
-        self._settings = settings
-        self._transcripts = SandboxTranscripts(settings.folder / "boxed", home)
-
-    @asynccontextmanager
-    async def open(
-        self, job: Job, native: NativeTools, toolbox: Toolbox, session: str | None, deadline: float
-    ) -> AsyncIterator[AgentClient]:
-        """`deadline` is the loop's time. Raises AgentUnavailableError.
-
-        Of its HOME only the session's transcript is kept, and not that of a run that was stopped.
-        """
-        settings, folder = self._settings, native.sandbox.folder
-        if settings.sandboxes is None:
-            raise AgentUnavailableError(_NO_ENGINE)
-        if settings.platform != "linux":
-            raise AgentUnavailableError(_NOT_LINUX)
-        if settings.gateway is None:
-            raise AgentUnavailableError(_NO_GATEWAY)
-        home = folder.path / "home.tar"
-        is_known = session is not None and await self._bring_in(session, home)
-        # a new one gets an id of our choice, since what runs in a container may print another
-        chosen = session if session is not None and is_known else str(uuid4())
-        options = make_options(settings, job, toolbox, chosen if is_known else None)
-        options.session_id = None if is_known else chosen
-        run_token = replace(make_run_token(settings, job), session=chosen)
-        async with AsyncExitStack() as stack:
-            opening = settings.gateway.open(run_token, folder.sockets)
-            endpoint = await stack.enter_async_context(opening)
-            prompt = await asyncio.to_thread(write_prompt, folder.sockets, job.system_prompt)
-            stack.callback(prompt.unlink, missing_ok=True)
-            prompt.chmod(0o644)  # the container's user reads it; the folder is private
-            spec = SandboxSpec(
-                sandbox=native.sandbox,
-                command=make_command(CLI_IN_BOX, options, f"{SOCKETS_IN_BOX}/{prompt.name}"),
-                env=make_container_environment(endpoint),
-                cli=find_cli(settings.env),
-                home=home if is_known else None,
-            )
-            try:
-                async with asyncio.timeout_at(deadline):
-                    container = await stack.enter_async_context(settings.sandboxes.open(spec))
-            except TimeoutError as error:
-                raise AgentUnavailableError(
-                    "the agent's container did not begin in time"
-                ) from error
-            transport = ContainerTransport(container)
-            end = partial(_end, container)
-            try:
-                yield AgentClient(options, toolbox, end, transport=transport, session=chosen)
-            except AgentFailedError:
-                await self._keep(container, chosen, home)
-                raise
-            await self._keep(container, chosen, home)
-
-    async def _keep(self, container: Container, session: str, home: Path) -> None:
-        """Take the transcript out, when nothing runs there that could put another in its place."""
+@asynccontextmanager
+async def open_in_container(
+    settings: ClaudeSettings, job: Job, native: NativeTools, toolbox: Toolbox, deadline: float
+) -> AsyncIterator[AgentClient]:
+    """`deadline` is the loop's time. Raises AgentUnavailableError."""
+    if settings.sandboxes is None:
+        raise AgentUnavailableError(_NO_ENGINE)
+    if settings.platform != "linux":
+        raise AgentUnavailableError(_NOT_LINUX)
+    sockets, session = native.sandbox.folder.sockets, str(uuid4())
+    options = make_options(settings, job, toolbox, None)
+    options.session_id = session
+    run_token = replace(make_run_token(settings, job), session=session)
+    async with AsyncExitStack() as stack:
+        endpoint = await stack.enter_async_context(settings.gateway.open(run_token, sockets))
+        prompt = await asyncio.to_thread(write_prompt, sockets, job.system_prompt)
+        stack.callback(prompt.unlink, missing_ok=True)
+        prompt.chmod(0o644)  # the container's user reads it; the folder is private
+        spec = SandboxSpec(
+            sandbox=native.sandbox,
+            command=make_command(CLI_IN_BOX, options, f"{SOCKETS_IN_BOX}/{prompt.name}"),
+            env=make_container_environment(endpoint),
+            cli=find_cli(settings.env),
+        )
         try:
-            await container.stop()
-            await container.read(f"{HOME_IN_BOX}/{_IN_BOX}/{session}.jsonl", home)
-            await asyncio.to_thread(self._transcripts.keep, session, home)
-        except AgentUnavailableError as error:
-            log.warning("the agent's session is not kept: %s", error.message)
-
-    async def _bring_in(self, session: str, home: Path) -> bool:
-        owner = container_user()
-        try:
-            return await asyncio.to_thread(self._transcripts.bring_in, session, home, owner)
-        except OSError as error:
-            raise AgentUnavailableError(
-                f"the agent's earlier session cannot be had: {error}"
-            ) from error
+            async with asyncio.timeout_at(deadline):
+                container = await stack.enter_async_context(settings.sandboxes.open(spec))
+        except TimeoutError as error:
+            raise AgentUnavailableError("the agent's container did not begin in time") from error
+        transport = ContainerTransport(container)
+        end = partial(_end, container)
+        yield AgentClient(options, toolbox, end, transport=transport, session=session)
 
 
 async def _end(container: Container) -> None:
@@ -219,62 +156,3 @@ def parse_line(line: bytes) -> dict[str, Any]:
         return cast("dict[str, Any]", json.loads(line))
     except (ValueError, RecursionError) as error:
         raise CLIJSONDecodeError(line[:_SHOWN_CHARS].decode(errors="replace"), error) from error
-
-
-def is_session_id(text: str) -> bool:
-    """Whether it can be nothing else: it becomes part of a path and of an argument."""
-    return _ID.fullmatch(text) is not None
-
-
-def has_transcript(home: Path, session_id: str) -> bool:
-    return any(_transcripts(home, session_id))
-
-
-def _transcripts(home: Path, session_id: str) -> Iterator[Path]:
-    return (home / ".claude" / "projects").glob(f"*/{session_id}.jsonl")
-
-
-class SandboxTranscripts:
-    """`folder` is private; `host_home` has the sessions of runs outside containers."""
-
-    def __init__(self, folder: Path, host_home: Path) -> None:
-        self._folder = folder
-        self._host_home = host_home
-
-    def bring_in(self, session_id: str, home: Path, owner: tuple[int, int]) -> bool:
-        """Make the archive of a HOME with the transcript; False: it is not known. OSError."""
-        name = f"{session_id}.jsonl"
-        known = (self._folder / name, *_transcripts(self._host_home, session_id))
-        found = next(filter(Path.is_file, known), None)
-        if found is None:
-            return False
-        with closing(ArchiveWriter(home, owner)) as archive:
-            archive.add(f"{_IN_BOX}/{name}", found.read_bytes())
-        return True
-
-    def keep(self, session_id: str, archive: Path) -> None:
-        """One that is not a plain file of a sane size is left."""
-        try:
-            data = _only_file(archive)
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            replace_private(self._folder / f"{session_id}.jsonl", data)
-            self._forget_old()
-        except (OSError, tarfile.TarError) as error:
-            log.warning("the agent's session is not kept: %s", error)
-
-    def _forget_old(self) -> None:
-        """As the CLI does with those in its own HOME."""
-        for path in self._folder.glob("*.jsonl"):
-            with suppress(FileNotFoundError):
-                if path.stat().st_mtime < time.time() - _KEEP_TRANSCRIPTS_S:
-                    path.unlink()
-
-
-def _only_file(archive: Path) -> bytes:
-    """Raises OSError, TarError."""
-    with tarfile.open(archive) as left:
-        member = left.next()
-        file = left.extractfile(member) if member is not None and member.isreg() else None
-        if member is None or file is None or member.size > _LARGEST_TRANSCRIPT:
-            raise OSError(0, "this file is not a transcript")
-        return file.read()

@@ -20,7 +20,6 @@ from parachuted.agents.claude.client import AgentClient
 from parachuted.agents.claude.toolbox import Toolbox
 from parachuted.agents.credentials import KEY_VARIABLE
 from parachuted.agents.gateway.gateway import Endpoint
-from parachuted.agents.gateway.upstream import is_on_this_machine
 from parachuted.agents.gateway.usage import RunToken
 from parachuted.agents.job import Job
 from parachuted.agents.sandbox.options import (
@@ -54,8 +53,6 @@ _PASSED_ON = (
     "SSL_CERT_DIR",
     "NODE_EXTRA_CA_CERTS",
 )
-_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
-_NO_KEY = "no-key-needed"
 _OTHER_MODELS = (
     "ANTHROPIC_SMALL_FAST_MODEL",
     "ANTHROPIC_DEFAULT_HAIKU_MODEL",
@@ -115,7 +112,7 @@ def make_host_client(
     job: Job,
     toolbox: Toolbox,
     session: str | None,
-    endpoint: Endpoint | None,
+    endpoint: Endpoint,
 ) -> AgentClient:
     mark, cli, cwd = uuid4().hex, find_cli(settings.env), settings.folder / "work"
     try:
@@ -127,7 +124,7 @@ def make_host_client(
         raise AgentUnavailableError(f"the agent has no folder to work in: {error}") from error
     options = make_options(settings, job, toolbox, session)
     options.cli_path, options.cwd = launcher, cwd
-    options.env = make_environment(settings, home, endpoint) | {
+    options.env = make_environment(settings.env, home, endpoint) | {
         _MARK: mark,
         _CLI: str(cli),
         _NICENESS: str(0 if job.conversation is not None else _BACKGROUND_NICENESS),
@@ -140,7 +137,7 @@ def make_host_client(
         options,
         toolbox,
         partial(run_uninterrupted, kill_family, f"{_MARK}={mark}"),
-        token=endpoint.token if endpoint is not None else "",
+        token=endpoint.token,
         prompt_file=prompt,
     )
 
@@ -172,7 +169,6 @@ def make_options(
         include_partial_messages=job.conversation is not None,
         extra_args={**_FRESH_PROMPT},
         max_turns=job.limits.max_turns,
-        max_budget_usd=job.limits.max_cost_usd if settings.is_direct else None,
         resume=session,
     )
 
@@ -214,19 +210,10 @@ def find_cli(env: Mapping[str, str]) -> Path:
     return Path(cli)
 
 
-def make_environment(
-    settings: ClaudeSettings, home: Path, endpoint: Endpoint | None
-) -> dict[str, str]:
+def make_environment(env: Mapping[str, str], home: Path, endpoint: Endpoint) -> dict[str, str]:
     """It holds no credential: the gateway's token in its place is valid for one run at a time."""
-    env, base_url = settings.env, settings.base_url
     made = {name: env[name] for name in _PASSED_ON if name in env} | _ALWAYS | {"HOME": str(home)}
-    if endpoint is not None:
-        return made | _through(endpoint, endpoint.url)
-    if base_url is None or not is_on_this_machine(base_url):
-        made |= {name: env[name] for name in _PROXIES if name in env}
-    if base_url is not None:
-        made |= {"ANTHROPIC_BASE_URL": base_url, KEY_VARIABLE: _NO_KEY}
-    return made
+    return made | _through(endpoint, endpoint.url)
 
 
 def make_container_environment(endpoint: Endpoint) -> dict[str, str]:
@@ -239,7 +226,7 @@ def make_container_environment(endpoint: Endpoint) -> dict[str, str]:
 
 def _through(endpoint: Endpoint, url: str) -> dict[str, str]:
     """In the background it asks the run's own model too, since the gateway takes no other."""
-    models = dict.fromkeys(_OTHER_MODELS, endpoint.model) if endpoint.model is not None else {}
+    models = dict.fromkeys(_OTHER_MODELS, endpoint.model)
     return {"ANTHROPIC_BASE_URL": url, KEY_VARIABLE: endpoint.token} | models
 
 

@@ -18,10 +18,8 @@ from claude_agent_sdk import (
     UserMessage,
 )
 
-from parachuted.agents.gateway.prices import Tokens, cost_of
 from parachuted.agents.job import (
     Job,
-    RunResult,
     SessionStep,
     Step,
     TextDelta,
@@ -44,81 +42,53 @@ _LOGIN_REFUSED = frozenset({401, 403})
 # the same request may be answered later: when a server is up again, or a person has put something
 # right; None: no answer
 _PASSING = _LOGIN_REFUSED | {None, 402, 404, 408, 409, 429, 500, 502, 503, 504, 529}
-_TRIES = 2
-_OUTPUT, _CACHE_READ, _CACHE_WRITTEN = (
-    "output_tokens",
-    "cache_read_input_tokens",
-    "cache_creation_input_tokens",
-)
-_PROMPT = ("input_tokens", _CACHE_READ, _CACHE_WRITTEN)
+_OUTPUT, _CACHE_READ = "output_tokens", "cache_read_input_tokens"
+_PROMPT = ("input_tokens", _CACHE_READ, "cache_creation_input_tokens")
 
 
 class StepReader:
     """One run's messages, read in order.
 
-    `resumed` is the session that it goes on with, `session_id` the one that we chose, `session` the
-    one that the CLI has named. `interruption` is what a run that is cut off now has waited for: the
-    model, which did not answer any more.
+    `resumed` is the session that it goes on with, `chosen_session` the one that we chose, `session`
+    the one that the CLI has named.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        model: str,
-        *,
-        resumed: str | None = None,
-        session_id: str | None = None,
-    ) -> None:
-        self._limits, self._model = job.limits, model
+    def __init__(self, job: Job, *, resumed: str | None = None) -> None:
+        self.resumed, self._max_turns = resumed, job.limits.max_turns
         self._is_conversation = job.conversation is not None
         self._names = {tool.full_name: tool.name for tool in job.tools}
-        self._resumed, self._session_id = resumed, session_id
-        self._total = _counts(None)
         self._streamed, self._present = _counts(None), _counts(None)
         self._answers: set[str] = set()
         self._open: dict[str, ToolUseBlock] = {}
+        self._ended_session: str | None = None
+        self.chosen_session: str | None = None
         self.session: str | None = None
-        self.interruption: AgentStoppedError | None = None
-        self.asked = self.ended = False
+        self.is_asked = False
 
     @property
-    def answered(self) -> bool:
-        return bool(self._answers)
+    def turns(self) -> int:
+        return len(self._answers)
+
+    @property
+    def next_session(self) -> str | None:
+        """The one that a later run can ask for."""
+        return self.chosen_session or self._ended_session
 
     def read(self, message: Message) -> Iterator[Step]:
-        """Raises AgentFailedError, after the account, for a message that ends the run badly."""
+        """Raises AgentFailedError for a message that ends the run badly."""
         if isinstance(message, AssistantMessage) and message.model != _SYNTHETIC:
             yield from self._read_answer(message)
         elif isinstance(message, UserMessage) and isinstance(message.content, list):
             yield from self._read_results(message.content)
         elif isinstance(message, StreamEvent) and message.parent_tool_use_id is None:
             yield from self._read_event(message.event)
-        elif isinstance(message, SystemMessage) and message.subtype == "api_retry":
-            self._read_retry(message.data)
         elif isinstance(message, SystemMessage) and message.subtype == "init":
             yield from self._read_start(message.data)
         elif isinstance(message, ResultMessage):
-            yield from self._read_end(message)
-
-    def count(self, message: ResultMessage) -> None:
-        """A run in which a person goes on to speak has several answers."""
-        self._total.update(_counts(message.usage))
-
-    def account_unfinished(self) -> RunResult | None:
-        """Of a run that was cut off after the model had been asked: the most it may have cost."""
-        if not self.asked or self.ended:
-            return None
-        return RunResult(
-            cost_usd=self._limits.max_cost_usd,
-            input_tokens=0,
-            output_tokens=0,
-            turns=len(self._answers),
-            session_id=self._session_id,
-        )
+            self._read_end(message)
 
     def _read_answer(self, message: AssistantMessage) -> Iterator[Step]:
         self._answers.add(message.message_id or f"#{len(self._answers)}")
-        self.interruption = None
         for block in message.content:
             if isinstance(block, TextBlock) and block.text.strip():
                 yield TextStep(text=block.text)
@@ -137,8 +107,8 @@ class StepReader:
             listed = tools if isinstance(tools, list) else []
             names = [self._name(name) for name in listed if isinstance(name, str)]
             yield SessionStep(
-                session_id=self._session_id or session,
-                is_resumed=session == self._resumed,
+                session_id=self.chosen_session or session,
+                is_resumed=session == self.resumed,
                 tools=tuple(names),
                 model=model if isinstance(model, str) else "",
             )
@@ -181,48 +151,16 @@ class StepReader:
     def _name(self, full: str) -> str:
         return self._names.get(full, full)
 
-    def _read_retry(self, data: Mapping[str, Any]) -> None:
-        """Give up early on a silent model: the task waits better than a process."""
-        status = data.get("error_status")
-        unavailable = _unavailable(
-            status if isinstance(status, int) else None, str(data.get("error"))
-        )
-        if self._answers:
-            self.interruption = AgentStoppedError(unavailable.message)
-        elif status in _LOGIN_REFUSED or _whole(data.get("attempt")) >= _TRIES:
-            raise unavailable
-
-    def _read_end(self, message: ResultMessage) -> Iterator[Step]:
-        self.ended = True
-        self.count(message)
-        would_refuse_again = message.stop_reason == _REFUSED
-        yield RunResult(
-            cost_usd=self._cost(),
-            input_tokens=_prompt(self._total),
-            output_tokens=self._total[_OUTPUT],
-            turns=len(self._answers),
-            session_id=self._session_id or (None if would_refuse_again else message.session_id),
-        )
+    def _read_end(self, message: ResultMessage) -> None:
+        if message.stop_reason != _REFUSED:  # it would refuse again
+            self._ended_session = message.session_id
         failure = self._find_failure(message)
         if failure is not None:
             raise failure
 
-    def _cost(self) -> float:
-        tokens = Tokens(
-            input=self._total["input_tokens"],
-            output=self._total[_OUTPUT],
-            cache_read=self._total[_CACHE_READ],
-            cache_write_5m=self._total[_CACHE_WRITTEN],
-        )
-        return cost_of(self._model, tokens, may_cost=True)
-
     def _find_failure(self, message: ResultMessage) -> AgentFailedError | None:
         if message.subtype == "error_max_turns":
-            return AgentFailedError(
-                f"the agent was still at work after {self._limits.max_turns} turns"
-            )
-        if message.subtype == "error_max_budget_usd":
-            return AgentFailedError(f"the agent had used up its ${self._limits.max_cost_usd:g}")
+            return AgentFailedError(f"the agent was still at work after {self._max_turns} turns")
         if not message.is_error:
             return None
         reason = "; ".join(message.errors or ()) or message.result or message.subtype

@@ -26,7 +26,6 @@ from parachuted.agents.gateway.message_request import (
     read_request,
 )
 from parachuted.agents.gateway.prices import Meter
-from parachuted.agents.gateway.spending import Charge, OverBudgetError, Spending
 from parachuted.agents.gateway.upstream import (
     Upstream,
     UpstreamReport,
@@ -41,8 +40,11 @@ from parachuted.agents.gateway.usage import (
     OVER_TIME,
     BudgetPool,
     BudgetState,
+    Charge,
     MoneyLimits,
+    OverBudgetError,
     RunToken,
+    Spending,
     UsageReport,
     UsageStore,
     is_same_model,
@@ -52,7 +54,6 @@ from parachuted.texts.redact import Redactor
 
 _ANTHROPIC = "https://api.anthropic.com"
 _MESSAGES = "/v1/messages"
-_COUNT = "/v1/messages/count_tokens"
 _QUERY = re.compile(r"[A-Za-z0-9=&_.,-]{0,200}")
 _BUSY = frozenset({408, 409, 429})
 _LONGEST_RETRY_S = 10.0
@@ -69,8 +70,8 @@ class Endpoint:
 
     url: str
     token: str
+    model: str
     socket: Path | None = None
-    model: str | None = None
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -228,7 +229,7 @@ class Gateway:
             why = "no run that goes on has this token" if run is None else "this run was stopped"
             return _error(401, "authentication_error", why)
         if not allowed(request.method, request.raw_path):
-            why = "this gateway takes POST /v1/messages and /v1/messages/count_tokens alone"
+            why = "this gateway takes POST /v1/messages alone"
             return _error(404, "not_found_error", why)
         task = asyncio.current_task()
         if task is None:
@@ -264,9 +265,6 @@ class Gateway:
     ) -> web.StreamResponse:
         target, run_token = request.raw_path, run.run_token
         message = _read_for(run_token, body)
-        if target.startswith(_COUNT):
-            async with self._upstream.ask(target, request.headers, body, None) as response:
-                return await self._answer(run, request, response, None)
         session = run_token.session or request.headers.get(_SESSION, "")[:_SESSION_CHARS] or None
         async with self._spending.charge(replace(run_token, session=session), message) as charge:
             body = message.body(body, charge.tokens.output)
@@ -278,7 +276,7 @@ class Gateway:
         run: _OpenRun,
         request: web.BaseRequest,
         response: UpstreamResponse,
-        charge: Charge | None,
+        charge: Charge,
     ) -> web.StreamResponse:
         """With any secret that the server repeats covered. It has no length, so that its agent sees
         its end once it has been counted.
@@ -293,8 +291,7 @@ class Gateway:
         # an answer that came packed, though we asked for none such, is counted by its length
         is_packed = source.headers.get("Content-Encoding", "identity").lower() != "identity"
         meter = Meter("" if is_packed else source.headers.get("Content-Type", ""))
-        if charge is not None:
-            run.has_answer, charge.meter = True, meter
+        run.has_answer, charge.meter = True, meter
         redactor = Redactor(self._upstream.login.secrets)
         answer = web.StreamResponse(status=response.status, headers=headers)
         await answer.prepare(request)
@@ -325,7 +322,7 @@ class Gateway:
 def allowed(method: str, target: str) -> bool:
     """`target` is as sent: no spelling of a path widens this."""
     path, _, query = target.partition("?")
-    return method == "POST" and path in {_MESSAGES, _COUNT} and bool(_QUERY.fullmatch(query))
+    return method == "POST" and path == _MESSAGES and bool(_QUERY.fullmatch(query))
 
 
 def token_of(headers: Mapping[str, str]) -> str:

@@ -23,7 +23,7 @@ import aiohttp
 
 from parachuted.agents.credentials import Login, RequestCredential
 from parachuted.agents.gateway.message_request import RequestRefusedError
-from parachuted.agents.gateway.spending import Charge
+from parachuted.agents.gateway.usage import Charge
 from parachuted.errors import AgentUnavailableError
 from parachuted.texts.redact import redact
 
@@ -51,15 +51,13 @@ _OWN_NETWORK = (".local", ".lan", ".internal", ".home.arpa", ".localhost")
 _REASON_CHARS = 300
 # Statuses with which no model has answered; others may come from a proxy, after it has.
 _UNPAID = frozenset(range(300, 500)) - {408, 499} | {500, 501, 503, 529}
-_REFUSED_LOGIN = "{host} refused the login{said}; `parachute auth status` shows which one is used"
-_FAILS = "the model at {host} fails{said}; runs that need it wait"
-_PROBLEMS = {
-    401: _REFUSED_LOGIN,
-    402: "the account at {host} has no credit left{said}; runs that need it wait until it has",
-    403: _REFUSED_LOGIN,
-    404: "{host} does not know the model {model}{said}; check the settings agent.model and "
-    "agent.base_url",
-    429: "{host} limits how often the model is asked{said}; runs that need it wait",
+# Of these what is wrong is reported, until a request is answered.
+_TROUBLE = frozenset({401, 402, 403, 404, 429})
+_LOGIN_ADVICE = "`parachute auth status` shows which login is used"
+_ADVICE = {
+    401: _LOGIN_ADVICE,
+    403: _LOGIN_ADVICE,
+    404: "check the settings agent.model and agent.base_url",
 }
 
 UpstreamReport = Callable[[str, str | None], None]
@@ -113,13 +111,12 @@ class Upstream:
 
     @contextlib.asynccontextmanager
     async def ask(
-        self, target: str, headers: Mapping[str, str], body: bytes, charge: Charge | None
+        self, target: str, headers: Mapping[str, str], body: bytes, charge: Charge
     ) -> AsyncIterator[UpstreamResponse]:
         """Yield the answer, whatever its status. Raises RequestRefusedError, and
-        AgentUnavailableError without a login. `charge` None: it costs nothing, and tells nothing of
-        the model.
+        AgentUnavailableError without a login.
         """
-        if charge is not None and (left := self.paused_s) > 0:
+        if (left := self.paused_s) > 0:
             raise RequestRefusedError(
                 self.pause_message, status=429, kind="rate_limit_error", wait_s=left
             )
@@ -136,8 +133,7 @@ class Upstream:
             raise
         try:
             response = await _read_refusal(raw)
-            if charge is not None:
-                self._note(response, charge.request.model)
+            self._note(response, charge.request.model)
             yield response
         finally:
             if not raw.content.is_eof():
@@ -152,13 +148,12 @@ class Upstream:
             await self._session.close()
 
     async def _post(
-        self, target: str, headers: Mapping[str, str], body: bytes, charge: Charge | None
+        self, target: str, headers: Mapping[str, str], body: bytes, charge: Charge
     ) -> aiohttp.ClientResponse:
         url = self.url
         if "authorization" in headers:  # a request has one such header: none of the address
             url = urlsplit(url)._replace(netloc=self.host).geturl()
-        if charge is not None:
-            charge.is_owed = True
+        charge.is_owed = True
         try:
             response = await self._open().post(
                 f"{url}{target}",
@@ -177,13 +172,12 @@ class Upstream:
             cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
             reason = self.clean(str(cause) or type(cause).__name__)[:_REASON_CHARS]
             said = f"the model at {self.host} could not be reached: {reason}"
-            if charge is not None and isinstance(error, unsent):
+            if isinstance(error, unsent):
                 charge.is_owed = False
                 self._pause(_PAUSE_S, "could not be reached")
                 self._report("model", f"{said}; runs that need it wait")
             raise RequestRefusedError(said, status=502, kind="api_error") from error
-        if charge is not None:
-            charge.is_owed = response.status not in _UNPAID
+        charge.is_owed = response.status not in _UNPAID
         if HTTPStatus.MULTIPLE_CHOICES <= response.status < HTTPStatus.BAD_REQUEST:
             response.close()
             elsewhere = f"sends elsewhere ({response.status}), where no credential goes"
@@ -199,16 +193,12 @@ class Upstream:
         if status in _ASKS_TO_WAIT and (wait_s := asked_wait_s(headers)) > 0:
             self._pause(wait_s, "asked for a pause")
         message = read_error(response.refusal).get("message", "")[:_REASON_CHARS]
-        said = f" ({status}: {message})" if message else f" ({status})"
-        is_down = status >= HTTPStatus.INTERNAL_SERVER_ERROR
-        problem = _FAILS if is_down else _PROBLEMS.get(status)
-        if problem is not None:
-            problem = self.clean(problem.format(host=self.host, model=model, said=said))
-        is_unknown = status == HTTPStatus.NOT_FOUND
-        if not is_unknown and (problem or not response.is_refused):
-            self._report("model", problem)
-        if is_unknown or not response.is_refused:
-            self._report(f"model:{model}", problem)
+        if not response.is_refused:
+            self._report("model", None)
+        elif status in _TROUBLE or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            advice = _ADVICE.get(status, "runs that need it wait")
+            said = f"{self.host} answered {status} for {model}: {message or 'no reason'}; {advice}"
+            self._report("model", self.clean(said))
 
     def _pause(self, seconds: float, why: str) -> None:
         until = time.monotonic() + min(seconds, _LONGEST_PAUSE_S)

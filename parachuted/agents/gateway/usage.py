@@ -1,23 +1,31 @@
-"""Usage: what each request to the model cost, a row for each; the limits are sums of rows.
+"""Usage: what each request to the model may cost, reserved before it is sent, and what it did cost.
 
-The row is written before the request is sent, with the most that it can cost: a killed daemon
-leaves that. A row has the wall clock's time, for a person, and the elapsed time, in which an hour
-and a day are counted.
+Each has a row, and the limits are sums of rows. A row is written before the request is sent, with
+the most that it can cost: a killed daemon leaves that. It has the wall clock's time, for a person,
+and the elapsed time, in which an hour and a day are counted.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import math
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from parachuted.agents.gateway.prices import Tokens, price_note
+from parachuted.agents.gateway.message_request import MessageRequest, RequestRefusedError
+from parachuted.agents.gateway.prices import Meter, Tokens, cost_of, price_note
+from parachuted.errors import StorageFailedError
 from parachuted.state import Database
+
+log = logging.getLogger(__name__)
 
 BudgetPool: TypeAlias = Literal["work", "conversation"]
 _FAMILIES = frozenset({"haiku", "sonnet", "opus", "fable", "mythos"})
@@ -46,33 +54,19 @@ OVER_TIME: dict[BudgetPool, tuple[str, ...]] = {
 }
 _WORTH_BEGINNING = 0.01
 
-# The tables of versions 1 and 2, whose rows go into that of version 3.
-_FOUR_TABLES = """
-CREATE TABLE IF NOT EXISTS requests (
-    id INTEGER PRIMARY KEY, at REAL NOT NULL, run TEXT NOT NULL, agent TEXT NOT NULL, session TEXT, model TEXT NOT NULL,
-    input INTEGER NOT NULL, output INTEGER NOT NULL, cache_read INTEGER NOT NULL, cache_written INTEGER NOT NULL, usd REAL NOT NULL,
-    whole INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS request_times (request INTEGER PRIMARY KEY, elapsed REAL NOT NULL);
-CREATE TABLE IF NOT EXISTS request_causes (cause TEXT NOT NULL, request INTEGER NOT NULL, PRIMARY KEY (cause, request)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS conversation_requests (request INTEGER PRIMARY KEY);
-"""  # noqa: E501
-_ONE_TABLE = f"""{_FOUR_TABLES}
+_TABLE = """
 CREATE TABLE usage (
-    id INTEGER PRIMARY KEY, at REAL NOT NULL, elapsed REAL NOT NULL, run TEXT NOT NULL, agent TEXT NOT NULL, causes TEXT NOT NULL,
-    session TEXT, pool TEXT NOT NULL, model TEXT NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL,
-    cache_read INTEGER NOT NULL, cache_written INTEGER NOT NULL, usd REAL NOT NULL, state TEXT NOT NULL);
-INSERT INTO usage
-    SELECT id, at, coalesce(t.elapsed, at), run, agent, (SELECT json_group_array(cause) FROM request_causes WHERE request = id),
-        session, iif(c.request IS NULL, 'work', 'conversation'), model, input, output, cache_read, cache_written, usd,
-        iif(whole, 'counted', 'at most')
-    FROM requests LEFT JOIN request_times AS t ON t.request = id LEFT JOIN conversation_requests AS c ON c.request = id;
-DROP TABLE conversation_requests; DROP TABLE request_causes; DROP TABLE request_times; DROP TABLE requests;
+    id INTEGER PRIMARY KEY, at REAL NOT NULL, elapsed REAL NOT NULL, run TEXT NOT NULL,
+    agent TEXT NOT NULL, causes TEXT NOT NULL, session TEXT, pool TEXT NOT NULL,
+    model TEXT NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL,
+    cache_read INTEGER NOT NULL, cache_written INTEGER NOT NULL, usd REAL NOT NULL,
+    state TEXT NOT NULL);
 CREATE INDEX usage_by_elapsed ON usage (elapsed, pool, usd, state);
 CREATE INDEX usage_by_run ON usage (run, usd, state);
 CREATE INDEX usage_by_session ON usage (session, usd, state);
 CREATE INDEX usage_by_causes ON usage (causes, usd, state);
 CREATE INDEX usage_by_time ON usage (at);
-"""  # noqa: E501, S608  our own names
+"""
 _HOUR_S, _DAY_S = 3600.0, 86_400.0
 _KEPT_S = 400 * _DAY_S
 _SUMS = (
@@ -87,6 +81,9 @@ VALUES (:id, :at, :elapsed, :run, :agent, :causes, :session, :pool, :model, :inp
 """
 _MOST_ROWS = 20
 _DIGITS = 9
+_LEAST_ANSWER = 256  # tokens: a shorter one is not worth its prompt, unless no more was asked for
+_US = "us"
+_MILLION = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,43 +192,16 @@ class UsageTotals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DayUsage(UsageTotals):
-    """Of a day, in UTC."""
+class UsageGroup(UsageTotals):
+    """Of a day in UTC, an agent, a model, a cause, a session or a run, by its name."""
 
-    date: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentUsage(UsageTotals):
-    agent: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelUsage(UsageTotals):
-    model: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionUsage(UsageTotals):
-    session: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunUsage(UsageTotals):
-    run: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CauseUsage(UsageTotals):
-    """Of all that one change led to; a run with several causes counts for each."""
-
-    cause: str
+    name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReport:
     """What the model cost in so many days, counted from its own answers; the dearest 20 of a kind,
-    the dearest first. `notes` are what a person should know about prices.
+    the dearest first. A run with several causes counts for each. `notes` are about prices.
     """
 
     days_told: int
@@ -242,22 +212,22 @@ class UsageReport:
     limits: MoneyLimits
     notes: list[str]
     total: UsageTotals
-    days: list[DayUsage]
-    agents: list[AgentUsage]
-    models: list[ModelUsage]
-    causes: list[CauseUsage]
-    sessions: list[SessionUsage]
-    runs: list[RunUsage]
+    days: list[UsageGroup]
+    agents: list[UsageGroup]
+    models: list[UsageGroup]
+    causes: list[UsageGroup]
+    sessions: list[UsageGroup]
+    runs: list[UsageGroup]
 
 
-# The lists of a report: what their rows are, and are grouped by.
-_GROUPS: dict[str, tuple[type[UsageTotals], str, str]] = {
-    "days": (DayUsage, "date", "strftime('%Y-%m-%d', at, 'unixepoch')"),
-    "agents": (AgentUsage, "agent", "agent"),
-    "models": (ModelUsage, "model", "model"),
-    "causes": (CauseUsage, "cause", "value"),
-    "sessions": (SessionUsage, "session", "session"),
-    "runs": (RunUsage, "run", "run"),
+# The lists of a report, by the column that their rows are grouped by.
+_GROUPS = {
+    "days": "strftime('%Y-%m-%d', at, 'unixepoch')",
+    "agents": "agent",
+    "models": "model",
+    "causes": "value",
+    "sessions": "session",
+    "runs": "run",
 }
 
 
@@ -270,7 +240,7 @@ class UsageStore:
             path,
             label="the record of what the model cost",
             loss="its sums start from zero",
-            migrations={3: _ONE_TABLE},
+            migrations={3: _TABLE},
             on_open=self._clean_up,
         )
 
@@ -342,8 +312,8 @@ class UsageStore:
             **groups,
         )
 
-    def _grouped(self, name: str, since: float, days: int) -> list[UsageTotals]:
-        kind, label, column = _GROUPS[name]
+    def _grouped(self, name: str, since: float, days: int) -> list[UsageGroup]:
+        column = _GROUPS[name]
         source = "usage, json_each(causes)" if name == "causes" else "usage"
         order, most = ("1 DESC", days) if name == "days" else ("3 DESC", _MOST_ROWS)
         rows = self.database.rows(
@@ -351,7 +321,7 @@ class UsageStore:
             f"GROUP BY 1 ORDER BY {order} LIMIT ?",
             (since, most),
         )
-        return [kind(**_sums(row[1:]), **{label: row[0]}) for row in rows]
+        return [UsageGroup(name=row[0], **_sums(row[1:])) for row in rows]
 
     def _since(self) -> dict[str, float]:
         now = self._elapsed()
@@ -405,3 +375,108 @@ def _json(value: object) -> str:
 def _sums(row: Sequence[Any]) -> dict[str, Any]:
     sums = dict(zip([field.name for field in fields(UsageTotals)], row, strict=True))
     return {**sums, "usd": round(sums["usd"], _DIGITS)}
+
+
+class OverBudgetError(RequestRefusedError):
+    """Too little is left for a request; `budget` is the one that has the least left."""
+
+    def __init__(self, budget: BudgetState) -> None:
+        super().__init__(str(budget))
+        self.budget = budget
+
+
+@dataclass(kw_only=True, eq=False)
+class Charge(RequestUsage):
+    """`is_owed` while it may have reached the model; `meter` reads its answer."""
+
+    request: MessageRequest
+    is_owed: bool = False
+    meter: Meter | None = None
+
+
+@dataclass(kw_only=True, eq=False)
+class Spending:
+    """On the event loop, the store in threads. `may_cost`: for a model of unknown price."""
+
+    usage_store: UsageStore
+    limits: MoneyLimits
+    clock: Callable[[], datetime]
+    may_cost: bool
+    report: Callable[[str | None], None]
+    _settled: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @asynccontextmanager
+    async def charge(self, run_token: RunToken, request: MessageRequest) -> AsyncIterator[Charge]:
+        """The money for one request, on the disk as spent before this is entered, settled when it
+        is left. Waits where other requests hold it. Raises OverBudgetError, StorageFailedError.
+        """
+        charge = Charge(run_token=run_token, model=request.model, at=self.clock(), request=request)
+        fit = partial(self._fit, charge)
+        try:
+            while True:
+                settled = self._settled
+                budget = await asyncio.to_thread(self.usage_store.reserve, charge, self.limits, fit)
+                if budget is None:
+                    break
+                if budget.is_used_up or budget.reserved <= 0:
+                    raise OverBudgetError(budget)
+                await settled.wait()
+            yield charge
+        finally:
+            is_owed = self._count(charge)
+            settling = asyncio.get_running_loop().run_in_executor(
+                None, partial(self.usage_store.settle, charge, is_owed=is_owed)
+            )
+            while not settling.done():  # counted also where the caller leaves meanwhile
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([settling])
+            self._settled.set()  # those that wait for money look again
+            self._settled = asyncio.Event()
+            self._report(settling.exception())
+
+    def _fit(self, charge: Charge, budget: BudgetState) -> bool:
+        """Make it the most that the request costs, its answer cut to what is left."""
+        if budget.is_used_up:
+            return False
+        request, output = charge.request, charge.request.output
+        prompt = self._most_usd(request, 0)
+        per_token = (self._most_usd(request, _MILLION) - prompt) / _MILLION
+        if prompt + output * per_token > budget.left:
+            output = int((budget.left - prompt) / per_token) if per_token > 0 else 0
+            if budget.reserved > 0 or output < min(_LEAST_ANSWER, request.output):
+                return False
+        charge.tokens = request.tokens(max(output, 0))
+        charge.usd = self._most_usd(request, charge.tokens.output)
+        return True
+
+    def _count(self, charge: Charge) -> bool:
+        """Make it what the request did cost, False for nothing. An answer that was cut off cost all
+        that it might have said, one that does not state its input all that was reserved.
+        """
+        request, meter = charge.request, charge.meter
+        charge.at, charge.state = self.clock(), "at most"
+        if meter is None:
+            return charge.is_owed
+        meter.end()
+        tokens = meter.tokens()
+        if tokens.prompt:
+            if meter.is_whole:
+                charge.state = "counted"
+            else:
+                tokens = replace(tokens, output=max(charge.tokens.output, tokens.output))
+            charge.model, charge.tokens = meter.model or request.model, tokens
+            speed, place = meter.text("speed") or request.speed, meter.text("inference_geo")
+            charge.usd = cost_of(
+                charge.model, tokens, may_cost=self.may_cost, speed=speed, place=place
+            )
+        return charge.is_owed and not meter.is_refused
+
+    def _most_usd(self, request: MessageRequest, output: int) -> float:
+        tokens, may_cost = request.tokens(output), self.may_cost
+        return cost_of(request.model, tokens, may_cost=may_cost, speed=request.speed, place=_US)
+
+    def _report(self, error: BaseException | None) -> None:
+        """A row that could not be settled stays there as spent."""
+        if error is not None and not isinstance(error, StorageFailedError):
+            log.error("what a request to the model cost was not written down", exc_info=error)
+        self.report(str(error) if error is not None else self.usage_store.database.problem)

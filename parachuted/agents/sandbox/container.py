@@ -6,13 +6,18 @@ import asyncio
 import logging
 import re
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from parachuted.errors import AgentUnavailableError
 from parachuted.processes.own_thread import in_own_thread
+from parachuted.processes.uninterrupted import run_uninterrupted
+
+if TYPE_CHECKING:  # it brings docker, which is loaded at its first use
+    from parachuted.agents.sandbox.engine import Engine
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +32,7 @@ _OUT_OF_MEMORY = "it needed more memory than its sandbox has; `memory` in its sa
 
 
 class Container(asyncio.Protocol):
-    """`write` to its stdin, read its `stdout`, `wait` for its end or `kill` it.
+    """`begin` it, `write` to its stdin, read its `stdout`, `wait` for its end or `kill` it.
 
     `problem` says, for a person, why it was ended or what ended it; `complaint` is its last line on
     stderr. The engine's stream, whose protocol this is, has a header of eight bytes (which stream,
@@ -38,19 +43,18 @@ class Container(asyncio.Protocol):
     def __init__(
         self,
         name: str,
+        engine: Engine,
         *,
-        exit_code: Callable[[], tuple[int, bool]],
-        remove: Callable[[], None],
-        stop: Callable[[], None],
-        read: Callable[[str, Path], None],
         tells_its_end: bool = False,
     ) -> None:
-        self.id = name
+        self.name = name
         self.problem: str | None = None
         self.complaint = ""
         self.stdout = asyncio.StreamReader(limit=_LINE_LIMIT)
-        self._exit_code, self._remove, self._stop, self._read = exit_code, remove, stop, read
-        self._tells_its_end, self._end_mark = tells_its_end, b""
+        self._engine, self._tells_its_end, self._end_mark = engine, tells_its_end, b""
+        self._is_made = threading.Event()
+        self._is_made.set()
+        self._stream: socket.socket | None = None
         self._transport: asyncio.Transport | None = None
         self._may_write, self._ended = asyncio.Event(), asyncio.Event()
         self._may_write.set()
@@ -69,9 +73,30 @@ class Container(asyncio.Protocol):
             and not self._ended.is_set()
         )
 
-    async def begin(self, stream: socket.socket) -> None:
-        stream.setblocking(False)  # noqa: FBT003  the standard library's
-        await asyncio.get_running_loop().create_connection(lambda: self, sock=stream)
+    async def begin(self, options: Mapping[str, object]) -> None:
+        """Raises AgentUnavailableError. A caller that is cancelled kills it."""
+        self._is_made.clear()
+        await run_uninterrupted(self._make, options)
+        await asyncio.get_running_loop().create_connection(lambda: self, sock=self._stream)
+
+    def _make(self, options: Mapping[str, object]) -> None:
+        try:
+            self._stream = self._engine.start(options, self.name)
+            self._stream.setblocking(False)  # noqa: FBT003  the standard library's
+        finally:
+            self._is_made.set()
+
+    def _remove(self) -> None:
+        """Nothing where none was made; a caller that is cancelled twice did not wait for that."""
+        self._is_made.wait()
+        if self._stream is not None:
+            if self._transport is None:
+                self._stream.close()
+            self._engine.remove(self.name)
+
+    async def fill(self, place: str, archive: Path) -> None:
+        """Unpack an archive in a folder of it. Raises AgentUnavailableError."""
+        await in_own_thread(partial(self._engine.fill, self.name, place, archive))
 
     async def write(self, data: bytes) -> None:
         """Waits while it does not read. BrokenPipeError when it has ended."""
@@ -89,7 +114,9 @@ class Container(asyncio.Protocol):
         await self._ended.wait()
         if self._code is None and not self._is_ending:
             try:
-                self._code, is_out_of_memory = await asyncio.to_thread(self._exit_code)
+                self._code, is_out_of_memory = await asyncio.to_thread(
+                    self._engine.exit_code, self.name
+                )
             except AgentUnavailableError:
                 if not self._is_ending:  # else it was removed while the engine was asked
                     raise
@@ -118,7 +145,7 @@ class Container(asyncio.Protocol):
             self._is_unread = True
             if self._transport is not None and not self._transport.is_reading():
                 self._transport.resume_reading()
-            await in_own_thread(self._stop)
+            await in_own_thread(partial(self._engine.stop, self.name))
             try:
                 async with asyncio.timeout(_STOPS_S):
                     await self._ended.wait()
@@ -127,7 +154,7 @@ class Container(asyncio.Protocol):
 
     async def read(self, place: str, archive: Path) -> None:
         """Read a file or folder of it into an archive. Raises AgentUnavailableError."""
-        await in_own_thread(partial(self._read, place, archive))
+        await in_own_thread(partial(self._engine.read, self.name, place, archive))
 
     def end_soon(self, problem: str) -> None:
         """End it from code that cannot wait; its streams end once it is gone."""
@@ -139,7 +166,7 @@ class Container(asyncio.Protocol):
         error = None if done.cancelled() else done.exception()
         if error is not None:
             log.error(
-                "a container was not ended", extra={"container": self.id[:12], "reason": str(error)}
+                "a container was not ended", extra={"container": self.name, "reason": str(error)}
             )
         self._end()
 
@@ -206,4 +233,4 @@ class Container(asyncio.Protocol):
             text = line[:_LOGGED_CHARS].decode(errors="replace").strip()
             if text:
                 self.complaint = text
-                log.info("the agent's container says: %s", text, extra={"container": self.id[:12]})
+                log.info("the agent's container says: %s", text, extra={"container": self.name})

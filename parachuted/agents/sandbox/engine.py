@@ -106,19 +106,19 @@ class Engine:
                 return False
         return True
 
-    def start(self, options: Mapping[str, object], name: str) -> tuple[str, socket.socket]:
-        """A container with these options: its id, and its stdin and stdout."""
+    def start(self, options: Mapping[str, object], name: str) -> socket.socket:
+        """A container with these options; its stdin and stdout."""
         api = self._client.api
         with _in_words("the engine did not make a container"):
-            made = str(api.create_container_from_config(options, name=name)["Id"])
+            api.create_container_from_config(options, name=name)
         streams = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
         with contextlib.ExitStack() as undone, _in_words("the engine did not start the container"):
-            undone.callback(self.remove, made)
-            stream = _raw(api.attach_socket(made, params=streams))
+            undone.callback(self.remove, name)
+            stream = _raw(api.attach_socket(name, params=streams))
             undone.callback(stream.close)
-            api.start(made)
+            api.start(name)
             undone.pop_all()
-        return made, stream
+        return stream
 
     def fill(self, container: str, place: str, archive: Path) -> None:
         """Unpack an archive in a folder of a container that runs."""

@@ -29,13 +29,12 @@ LABEL, LIFE_LABEL = "org.parachuted.daemon", "org.parachuted.life"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSpec:
-    """`command` and `env` use the container's paths; its HOME is filled from `home`."""
+    """`command` and `env` use the container's paths."""
 
     sandbox: RunSandbox
     command: tuple[str, ...]
     env: Mapping[str, str]
     cli: Path
-    home: Path | None = None
 
 
 def container_user() -> tuple[int, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -16,9 +15,6 @@ from uuid import uuid4
 from parachuted.agents.job import RunFolder
 from parachuted.agents.sandbox.container import Container
 from parachuted.agents.sandbox.options import (
-    BUILT_IMAGE,
-    HOME_IN_BOX,
-    HOST_IMAGE,
     MARK,
     OUTSIDE_IN_BOX,
     VAULT_IN_BOX,
@@ -28,6 +24,7 @@ from parachuted.agents.sandbox.options import (
     SandboxSpec,
     container_options,
     container_user,
+    find_bundled_cli,
     packaged_text,
     program_options,
 )
@@ -39,12 +36,14 @@ from parachuted.processes.uninterrupted import run_uninterrupted
 if TYPE_CHECKING:  # it brings docker, which is loaded at its first use
     from parachuted.agents.sandbox.engine import Engine
 
-_USUAL = "/var/run/docker.sock"
-_ANSWER_S = 1.0
 _BEGIN_S = 10.0
 _NO_IMAGE = (
     "there is no image for sandboxes yet; `parachute sandbox build` makes it (with "
     "--offline: of this machine's own programs)"
+)
+_NO_CLI = (
+    "Claude Code is not in the agent SDK's package for this system; agents with a shell cannot run "
+    "here"
 )
 
 
@@ -82,33 +81,14 @@ class Sandboxes:
         except AgentUnavailableError as error:
             return SandboxStatus(available=False, problem=error.message, engine=None, image=None)
         problem = engine.problem or (_NO_IMAGE if image is None else None)
+        if problem is None and await asyncio.to_thread(find_bundled_cli) is None:
+            problem = _NO_CLI
         return SandboxStatus(
             available=problem is None,
             problem=problem,
             engine=engine.version,
             image=None if image is None else image.kind,
         )
-
-    async def probe_engine(self) -> dict[str, bool]:
-        """Cheap, for a page that is looked at every few seconds."""
-        statuses = [await self._ask(f"/images/{image}/json") for image in (BUILT_IMAGE, HOST_IMAGE)]
-        return {"available": any(statuses), "image_exists": b"200" in statuses}
-
-    async def _ask(self, url: str) -> bytes | None:
-        """The engine's HTTP status; None if it does not answer, or at no socket of this machine."""
-        scheme, _, path = (self._env.get("DOCKER_HOST") or f"unix:{_USUAL}").partition(":")
-        if scheme != "unix":
-            return None
-        with suppress(OSError, TimeoutError, ValueError):
-            async with asyncio.timeout(_ANSWER_S):
-                reader, writer = await asyncio.open_unix_connection(f"/{path.lstrip('/')}")
-                try:
-                    writer.write(f"GET {url} HTTP/1.0\r\nHost: docker\r\n\r\n".encode())
-                    _, status, *_ = (await reader.readline()).split(b" ")
-                    return status
-                finally:
-                    writer.close()
-        return None
 
     @asynccontextmanager
     async def prepare(self) -> AsyncIterator[RunFolder]:
@@ -129,8 +109,8 @@ class Sandboxes:
     async def open(self, spec: SandboxSpec) -> AsyncIterator[Container]:
         """Run the command in a container, of which nothing is left afterwards.
 
-        /vault, its HOME and /outside are filled from the archives first; a run's next container
-        goes on with what the one before returned. What a writable /vault holds when this is left
+        /vault and /outside are filled from the archives first; a run's next container goes on
+        with what the one before returned. What a writable /vault holds when this is left
         without an error is in `returned`.
         """
         folder = spec.sandbox.folder
@@ -144,13 +124,12 @@ class Sandboxes:
         name = f"parachute-sandbox-{folder.path.name}"
         notes = folder.returned if folder.returned.exists() else folder.notes
         archives = {VAULT_IN_BOX: notes, OUTSIDE_IN_BOX: folder.outside}
-        if spec.home is not None:
-            archives[HOME_IN_BOX] = spec.home
-        async with self._started(engine, options, name, tells_its_end=True) as container:
+        made = Container(name, engine, tells_its_end=True)
+        async with _started(made, options) as container:
             await _check(container, folder)
             for place, archive in archives.items():
                 if archive.exists():
-                    await in_own_thread(partial(engine.fill, container.id, place, archive))
+                    await container.fill(place, archive)
             try:
                 await container.write(b"\n")  # for which the first process waits
             except BrokenPipeError as error:
@@ -169,39 +148,8 @@ class Sandboxes:
         image = await asyncio.to_thread(engine.host_image)
         options = program_options(program, image, self._owner)
         name = f"parachute-program-{uuid4().hex[:12]}"
-        async with self._started(engine, options, name) as container:
+        async with _started(Container(name, engine), options) as container:
             yield container
-
-    @asynccontextmanager
-    async def _started(
-        self,
-        engine: Engine,
-        options: Mapping[str, object],
-        name: str,
-        *,
-        tells_its_end: bool = False,
-    ) -> AsyncIterator[Container]:
-        loop = asyncio.get_running_loop()
-        starting = loop.run_in_executor(None, engine.start, options, name)
-        try:
-            made, stream = await asyncio.shield(starting)
-        except asyncio.CancelledError:  # who is cancelled again does not wait for this
-            undoing = loop.create_task(_undo(engine, starting), name="the end of a container")
-            await asyncio.shield(undoing)
-            raise
-        container = Container(
-            made,
-            exit_code=partial(engine.exit_code, made),
-            stop=partial(engine.stop, made),
-            read=partial(engine.read, made),
-            remove=partial(engine.remove, made),
-            tells_its_end=tells_its_end,
-        )
-        try:
-            await container.begin(stream)
-            yield container
-        finally:
-            await container.kill()
 
     async def build(self, *, offline: bool) -> AsyncGenerator[str, None]:
         engine = await self._connected()
@@ -270,11 +218,13 @@ class Sandboxes:
         return list(self._folder.iterdir()) if self._folder.is_dir() else []
 
 
-async def _undo(engine: Engine, starting: asyncio.Future[tuple[str, socket.socket]]) -> None:
-    with suppress(AgentUnavailableError):
-        made, stream = await starting
-        stream.close()
-        await in_own_thread(partial(engine.remove, made))
+@asynccontextmanager
+async def _started(container: Container, options: Mapping[str, object]) -> AsyncIterator[Container]:
+    try:
+        await container.begin(options)
+        yield container
+    finally:
+        await container.kill()
 
 
 async def _check(container: Container, folder: RunFolder) -> None:

@@ -185,21 +185,16 @@ def _brief(value: object) -> str:
 
 
 class AnswerPermissionRequest(RequestModel):
-    """`once`, `session` (while it lasts), `deny` (this time) or `never` (and not asked again)."""
+    """`once`, `session` or `deny`, which hold while its session lasts."""
 
     answer: Answer
 
 
-class ForgetPermissionsRequest(RequestModel):
-    agent: Annotated[str, Field(min_length=1, max_length=200)]
-
-
 @dataclass(frozen=True, slots=True)
 class PermissionList:
-    """What waits for an answer, and what is denied without asking."""
+    """What waits for an answer."""
 
     permissions: Sequence[PendingPermission]
-    never: Sequence[PathText]
 
 
 class PermissionRoutes:
@@ -209,14 +204,9 @@ class PermissionRoutes:
     @get("/api/permissions", _MODULE, "admin")
     async def listing(self) -> PermissionList:
         """List the permission requests that wait for an answer."""
-        return PermissionList(self._permissions.pending(), self._permissions.never())
+        return PermissionList(self._permissions.pending())
 
     @post("/api/permissions/{id}", _MODULE, "admin", names={"id": "a question, as it is listed"})
     async def answer(self, id_: str, body: AnswerPermissionRequest) -> PendingPermission:
         """Answer a permission request."""
         return self._permissions.answer(id_, body.answer)
-
-    @post("/api/permissions/forget", _MODULE, "admin", wrapped="forgotten")
-    async def forget(self, body: ForgetPermissionsRequest) -> int:
-        """Forget the answers of `never`, so that an agent can ask again; how many there were."""
-        return self._permissions.forget(body.agent)

@@ -147,10 +147,14 @@ class HealthRoutes:
             else None,
             modules=self._modules(call),
             bots=await self._bots(call),
-            docker={"available": False, "image_exists": False}
-            if self._chosen.sandboxes is None
-            else await self._chosen.sandboxes.probe_engine(),
+            docker=await self._docker(),
         )
+
+    async def _docker(self) -> dict[str, bool]:
+        if self._chosen.sandboxes is None:
+            return {"available": False, "image_exists": False}
+        status = await self._chosen.sandboxes.status()
+        return {"available": status.engine is not None, "image_exists": status.image is not None}
 
     @get("/api/auth/logins", "system", "admin")
     async def logins(self) -> FoundLogins:

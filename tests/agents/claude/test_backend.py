@@ -187,7 +187,7 @@ async def test_a_run_that_has_used_up_its_money_ends_with_the_gateways_words(cla
     assert (outcome.account.cost_usd > 0.5, outcome.account.input_tokens) == (True, 1_000_000)
 
 
-async def test_with_no_login_on_linux_it_is_reported_at_once(claude, job, run, tmp_path):
+async def test_a_run_without_a_login_is_reported_at_once(claude, job, run, tmp_path):
     gateway = Gateway(
         env={},
         vault=tmp_path,
@@ -197,7 +197,7 @@ async def test_with_no_login_on_linux_it_is_reported_at_once(claude, job, run, t
         limits=claude.gateway.limits,
         clock=lambda: datetime.now(UTC),
     )
-    backend = make_backend("claude", replace(claude.settings, base_url=None, gateway=gateway))
+    backend = make_backend("claude", replace(claude.settings, gateway=gateway))
     outcome = await run(backend, job())
     await gateway.close()
 

@@ -90,17 +90,23 @@ async def test_without_a_folder_to_work_in_it_is_not_available(claude, run_scrip
 
 
 DAEMON = """
-import asyncio, os, sys
+import asyncio, os, sys, time
 from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
 from parachuted.agents.backends import ClaudeSettings, make_backend
+from parachuted.agents.gateway.gateway import Gateway
+from parachuted.agents.gateway.usage import MoneyLimits, UsageStore
 from parachuted.agents.job import Job, RunLimits
 
 async def main():
     folder = Path(sys.argv[1])
-    settings = ClaudeSettings(model="haiku", folder=folder / "agents", user_home=folder,
-        env=os.environ, credential=None, base_url="http://127.0.0.1:9")
+    money = MoneyLimits(usd_per_cause=9, usd_per_hour=9, usd_per_day=9)
+    gateway = Gateway(env=os.environ, vault=folder, user_home=folder,
+        base_url="http://127.0.0.1:9", usage_store=UsageStore(folder / "u.db", time.time),
+        limits=money, clock=lambda: datetime.now(UTC))
+    settings = ClaudeSettings(model="haiku", folder=folder / "agents", env=os.environ,
+        gateway=gateway)
     limits = RunLimits(timeout_s=60, max_turns=1, max_cost_usd=1)
     job = Job(id="1", watcher="", system_prompt="", prompt="x", tools=(), limits=limits, changes=(),
         at=datetime.now(UTC))

@@ -64,7 +64,9 @@ async def test_each_run_has_its_own_socket_which_asks_for_no_token(gateway_rig, 
     ):
         assert stat.S_IMODE(one.socket.stat().st_mode) == 0o666
         for way, name in ((one, "a"), (two, "b")):
-            near = Endpoint(url=way.url, token="", socket=tmp_path / "to" / name / "gateway.sock")
+            near = Endpoint(
+                url=way.url, token="", model="", socket=tmp_path / "to" / name / "gateway.sock"
+            )
             assert (await gateway_rig.ask(near, by_socket=True)).status == 200
         counted = [gateway_rig.usage_store.spent(run).requests for run in ("run-a", "run-b")]
         assert counted == [1, 1]
@@ -81,14 +83,11 @@ async def test_a_process_s_requests_count_to_its_run_of_the_moment(gateway_rig, 
     assert [gateway_rig.usage_store.spent(run).requests for run in ("run-1", "run-2")] == [1, 2]
 
 
-async def test_tokens_can_be_counted_and_cost_nothing(gateway_rig):
-    assert not list(gateway_rig.folder.iterdir())  # it opens no file before it is used
+async def test_no_file_is_opened_before_it_is_used_and_a_look_is_answered(gateway_rig):
+    assert not list(gateway_rig.folder.iterdir())
     async with gateway_rig.run() as way:
         assert (gateway_rig.folder / "usage.db").exists()
-        answer = await gateway_rig.ask(way, "/v1/messages/count_tokens")
-        head = await gateway_rig.ask(way, "/", method="HEAD", body=b"")
-        assert (json.loads(answer.body), head.status) == ({"input_tokens": 100}, 200)
-        assert gateway_rig.usage_store.spent("run-1").requests == 0
+        assert (await gateway_rig.ask(way, "/", method="HEAD", body=b"")).status == 200
 
 
 async def test_what_a_run_takes_is_counted_from_the_answers_and_written_down(gateway_rig, api):
@@ -100,10 +99,10 @@ async def test_what_a_run_takes_is_counted_from_the_answers_and_written_down(gat
     assert spent.usd == pytest.approx(0.5 + (100 + 5 + 20 * 5) / MILLION)
     assert (spent.requests, spent.output_tokens, spent.prompt) == (2, 20, 500_000 + 150)
     report = gateway_rig.gateway.report(gateway_rig.now[0], 7)
-    assert {cause.cause: cause.usd for cause in report.causes} == dict.fromkeys(
+    assert {cause.name: cause.usd for cause in report.causes} == dict.fromkeys(
         ("c1", "c2"), pytest.approx(spent.usd)
     )
-    assert report.sessions[0].session == "session-9"
+    assert report.sessions[0].name == "session-9"
 
 
 @pytest.mark.parametrize(
@@ -377,10 +376,9 @@ async def test_an_agent_that_leaves_before_its_answer_begins_is_no_error(gateway
 async def test_no_request_makes_the_model_s_server_reach_out(gateway_rig, api):
     body = {**BODY, "mcp_servers": [{"url": "https://evil.example"}]}
     async with gateway_rig.run() as way:
-        for path in ("/v1/messages", "/v1/messages/count_tokens"):
-            answer = await gateway_rig.ask(way, path, body=body)
-            assert answer.status == 400
-            assert "reach nothing but the model" in answer.error["message"]
+        answer = await gateway_rig.ask(way, body=body)
+    assert answer.status == 400
+    assert "reach nothing but the model" in answer.error["message"]
     assert api.requests == []
 
 

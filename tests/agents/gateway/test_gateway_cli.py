@@ -61,7 +61,7 @@ async def test_it_works_by_the_port_and_by_the_socket_until_a_limit_it_shows(
     assert {request.headers["x-api-key"] for request in api.asked} == {KEY}
     assert spent.usd == pytest.approx(port["total_cost_usd"] + socket["total_cost_usd"])
     report = gateway_rig.gateway.report(gateway_rig.now[0], 7)
-    sessions = {session.session for session in report.sessions}
+    sessions = {session.name for session in report.sessions}
     assert sessions == {port["session_id"], socket["session_id"]}
     # it is not tried again
     assert time.monotonic() - began < 30

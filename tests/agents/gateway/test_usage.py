@@ -201,7 +201,7 @@ def test_the_report_adds_up_by_day_agent_model_cause_session_and_run(open_store,
 
     assert report.total.usd == 7
     assert (report.usd_last_hour, report.usd_last_day_conversations) == (3, 0)
-    assert [(day.date, day.usd) for day in report.days] == [("2026-11-22", 3), ("2026-11-20", 4)]
+    assert [(day.name, day.usd) for day in report.days] == [("2026-11-22", 3), ("2026-11-20", 4)]
     for names, amounts in {
         "agents": {"curator": 5, "judge": 2},
         "runs": {"r3": 4, "r2": 2, "r1": 1},
@@ -209,7 +209,7 @@ def test_the_report_adds_up_by_day_agent_model_cause_session_and_run(open_store,
         "models": {"m": 5, "n": 2},
         "causes": {"c1": 5, "c2": 1},
     }.items():
-        found = [(getattr(row, names[:-1]), row.usd) for row in getattr(report, names)]
+        found = [(row.name, row.usd) for row in getattr(report, names)]
         assert found == sorted(amounts.items(), key=lambda item: -item[1])
     assert store.report(NOW, 60, LIMITS, may_cost=True).total.usd == 71
     assert [note.partition(" is not known")[0] for note in report.notes] == [
@@ -256,44 +256,6 @@ def test_a_garbled_file_is_set_aside_and_said(open_store, note, path, spoil):
     assert "set aside as usage.db.garbled-" in later.database.problem
     assert len(list(path.parent.glob("usage.db.garbled-*"))) == 1
     assert open_store().last() == (3, 3)
-
-
-OLDER_TABLES = """
-CREATE TABLE requests (
-    id INTEGER PRIMARY KEY, at REAL NOT NULL, run TEXT NOT NULL, agent TEXT NOT NULL, session TEXT,
-    model TEXT NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL,
-    cache_read INTEGER NOT NULL, cache_written INTEGER NOT NULL, usd REAL NOT NULL,
-    whole INTEGER NOT NULL);
-CREATE TABLE request_times (request INTEGER PRIMARY KEY, elapsed REAL NOT NULL);
-CREATE TABLE request_causes (
-    cause TEXT NOT NULL, request INTEGER NOT NULL, PRIMARY KEY (cause, request)) WITHOUT ROWID;
-CREATE TABLE conversation_requests (request INTEGER PRIMARY KEY);
-PRAGMA user_version = 2;
-"""
-
-
-def test_rows_of_an_earlier_version_still_count(open_store, path):
-    path.parent.mkdir()
-    older = sqlite3.connect(path)
-    older.executescript(OLDER_TABLES)
-    now = NOW.timestamp()
-    for row, (ago, usd) in enumerate([(1800, 1), (7200, 2), (500 * 86_400, 4), (60, 8), (9e9, 16)]):
-        older.execute(
-            "INSERT INTO requests VALUES (?, ?, 'r1', 'curator', 's1', 'm', 10, 20, 3, 4, ?, 1)",
-            (row, now - ago, usd),
-        )
-    older.execute("INSERT INTO request_times VALUES (4, ?)", (now - 10,))  # the clock was set back
-    older.execute("INSERT INTO conversation_requests VALUES (3)")
-    older.executemany("INSERT INTO request_causes VALUES (?, ?)", [("c1", 0), ("c2", 0), ("c1", 1)])
-    older.commit()
-    older.close()
-
-    store = open_store()
-    assert (store.last(), store.last("conversation")) == ((17, 19), (8, 8))
-    assert counted(store, causes=("c1",))["usd_per_cause"] == 3
-    assert counted(store, pool="conversation", session="s1")["usd_per_session"] == 27
-    assert store.spent("r1").requests == 4
-    assert store.database.problem is None
 
 
 def test_a_clock_that_jumps_ahead_and_back_empties_no_window(open_store, tmp_path):

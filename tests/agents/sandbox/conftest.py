@@ -43,12 +43,11 @@ def spec_of(
     is_writable: bool = True,
     network: Network = "none",
     env: Mapping[str, str] | None = None,
-    home: Path | None = None,
 ) -> SandboxSpec:
     access = "rw" if is_writable else "ro"
     config = replace(config or SandboxConfig(), workspace_access=access)
     box = RunSandbox(config=config, folder=folder, network=network)
-    return SandboxSpec(sandbox=box, command=command, env=env or {}, cli=CLI, home=home)
+    return SandboxSpec(sandbox=box, command=command, env=env or {}, cli=CLI)
 
 
 def fill(archive: Path, owner: tuple[int, int] | None, **files: str) -> None:

@@ -9,27 +9,25 @@ from parachuted.errors import AgentUnavailableError
 
 
 class EngineStream:
+    """An engine with one container, and the far end of its stream."""
+
     def __init__(self):
         self.near, self.stream = socket.socketpair()
         self.stream.settimeout(0)
         self.removed = self.stopped = 0
-        self.exit_code = lambda: (3, False)
-        self.container = Container(
-            "c1",
-            exit_code=self.ask,
-            remove=self.remove,
-            stop=self.stop,
-            read=lambda _place, _archive: None,
-            tells_its_end=True,
-        )
+        self.ends = lambda: (3, False)
+        self.container = Container("c1", self, tells_its_end=True)
 
-    def ask(self):
-        return self.exit_code()
+    def start(self, _options, _name):
+        return self.near
 
-    def remove(self):
+    def exit_code(self, _name):
+        return self.ends()
+
+    def remove(self, _name):
         self.removed += 1
 
-    def stop(self):
+    def stop(self, _name):
         self.stopped += 1
 
     def say(self, kind, data):
@@ -39,7 +37,7 @@ class EngineStream:
 @pytest.fixture
 async def far():
     made = EngineStream()
-    await made.container.begin(made.near)
+    await made.container.begin({})
     yield made
     made.stream.close()
     await made.container.kill()
@@ -159,7 +157,7 @@ async def test_its_end_is_that_of_one_killed_when_it_is_removed_meanwhile(far):
         is_removed.wait(30)
         raise AgentUnavailableError("No such container")
 
-    far.exit_code = exit_code
+    far.ends = exit_code
     waiting = asyncio.get_running_loop().create_task(far.container.wait())
     far.stream.close()
     assert await asyncio.to_thread(asked.wait, 30)
@@ -173,7 +171,7 @@ async def test_an_engine_that_does_not_tell_its_end_is_reported(far):
     def exit_code():
         raise AgentUnavailableError("the engine is gone")
 
-    far.exit_code = exit_code
+    far.ends = exit_code
     far.stream.close()
 
     with pytest.raises(AgentUnavailableError, match="the engine is gone"):

@@ -32,7 +32,7 @@ async def test_a_run_of_the_maintenance_agent_is_undone_like_any(live: Live, vau
             await daemon_rig.until(lambda: daemon_rig.reported("permission.requested"))
             (question,) = daemon_rig.reported("permission.requested")
             assert (question["kind"], question["what"]) == ("write", "Projects/x.md")
-            daemon_rig.daemon.agents.permissions.answer(str(question["id"]), "never")
+            daemon_rig.daemon.agents.permissions.answer(str(question["id"]), "deny")
         ran = asked.result()
 
         fields = {"words": "It is mended.", "outcome": "changed", "cost_usd": 0.01}

@@ -15,7 +15,7 @@ from tests.stories.daemon_rig import DaemonRig, Live, save
 
 @pytest.mark.parametrize(
     ("answer", "read", "asked"),
-    [("once", [False, False], 2), ("session", [False, False], 1), ("never", [True, True], 1)],
+    [("once", [False, False], 2), ("session", [False, False], 1), ("deny", [True, True], 1)],
 )
 async def test_a_question_of_an_agent_is_answered_and_its_run_goes_on(
     live: Live, vault, answer, read, asked
@@ -41,11 +41,7 @@ async def test_a_question_of_an_agent_is_answered_and_its_run_goes_on(
         assert len(daemon_rig.reported("permission.requested")) == asked
         answers = [one["answer"] for one in daemon_rig.reported("permission.answered")]
         assert answers == [answer] * asked
-        never = [f"maintenance read {path}"] if answer == "never" else []
-        left = await get(daemon_rig, "/api/permissions")
-        assert left == {"permissions": [], "never": never}
-        forgotten = await post(daemon_rig, "/api/permissions/forget", {"agent": "maintenance"})
-        assert forgotten == {"forgotten": len(never)}
+        assert await get(daemon_rig, "/api/permissions") == {"permissions": []}
 
 
 async def test_what_is_no_question_and_no_answer_is_refused(daemon_rig: DaemonRig):

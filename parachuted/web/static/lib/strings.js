@@ -554,7 +554,7 @@ export const t = {
     approvedAll: (/** @type {number} */ done, /** @type {number} */ failed) => (failed ? `${done} done; ${failed} could not be.` : `${done} done.`),
     wants: /** @type {Record<string, string>} */ ({ read: 'wants to read', write: 'wants to write', bash: 'wants to run', network: 'wants to reach', trusted: 'wants to work without limits on' }),
     until: (/** @type {string} */ when) => `Denied if not answered, ${when}`,
-    answers: { once: 'Once', session: 'For this session', deny: 'Deny', never: 'Never' },
+    answers: { once: 'Once', session: 'For this session', deny: 'Deny' },
     text: 'The whole new text',
   },
   brain: {

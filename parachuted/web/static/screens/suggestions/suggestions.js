@@ -12,7 +12,7 @@ import { toast, toastProblem } from '../../lib/toasts.js';
 import { UnifiedDiff } from '../../ui/diff.js';
 import { Button, Empty, Shown, Tag } from '../../ui/parts.js';
 
-const ANSWERS = /** @type {const} */ (['once', 'session', 'deny', 'never']);
+const ANSWERS = /** @type {const} */ (['once', 'session', 'deny']);
 
 export default function Suggestions() {
   const isAsked = may('curator', 'admin');

@@ -28,7 +28,7 @@ export default function Usage() {
   const runs = useLoad((signal) => (mayRead ? get('/api/runs', { limit: 200, all: true }, signal) : Promise.resolve({ runs: [] })), [mayRead]);
   useEvents(['run.finished', 'budget.', 'chat.session.message'], () => { usage.reload(); runs.reload(); });
   const show = (/** @type {number} */ value) => (measure === 'usd' ? t.usage.money(value) : value.toLocaleString());
-  const rows = (/** @type {any[]} */ found, /** @type {string} */ key) => found.map((one) => ({ name: one[key] || t.usage.none, value: valueOf(one, measure) })).filter((one) => one.value > 0).sort((one, other) => other.value - one.value);
+  const rows = (/** @type {any[]} */ found) => found.map((one) => ({ name: one.name || t.usage.none, value: valueOf(one, measure) })).filter((one) => one.value > 0).sort((one, other) => other.value - one.value);
   const runName = (/** @type {string} */ id) => { const found = runs.data?.runs.find((/** @type {any} */ one) => one.id === id); return found ? `${found.watcher ?? found.agent}: ${found.reason}` : id; };
   return html`
     <div class="page usage">
@@ -41,12 +41,12 @@ export default function Usage() {
         <${Limits} usage=${found} />
         ${!found.spent || found.spent.total.requests === 0 ? html`<${Empty}>${found.spent ? t.usage.empty : t.usage.noModel}<//>` : html`
           <section><h2>${t.usage.byDay} <span class="soft">${t.usage.sum(show(valueOf(found.spent.total, measure)))}</span></h2>
-            <${DayBars} days=${days} rows=${found.spent.days.map((/** @type {any} */ one) => ({ date: one.date, value: valueOf(one, measure) }))} show=${show} /></section>
+            <${DayBars} days=${days} rows=${found.spent.days.map((/** @type {any} */ one) => ({ date: one.name, value: valueOf(one, measure) }))} show=${show} /></section>
           <div class="charts">
-            <${Bars} title=${t.usage.byAgent} rows=${rows(found.spent.agents, 'agent')} show=${show} />
-            <${Bars} title=${t.usage.byModel} rows=${rows(found.spent.models, 'model')} show=${show} />
-            <${Bars} title=${t.usage.byRun} rows=${rows(found.spent.runs, 'run').map((one) => ({ ...one, name: runName(one.name), to: address('runs', [one.name]) }))} show=${show} />
-            <${Bars} title=${t.usage.byCause} rows=${rows(found.spent.causes, 'cause').map((one) => ({ ...one, name: causeName(one.name) }))} show=${show} />
+            <${Bars} title=${t.usage.byAgent} rows=${rows(found.spent.agents)} show=${show} />
+            <${Bars} title=${t.usage.byModel} rows=${rows(found.spent.models)} show=${show} />
+            <${Bars} title=${t.usage.byRun} rows=${rows(found.spent.runs).map((one) => ({ ...one, name: runName(one.name), to: address('runs', [one.name]) }))} show=${show} />
+            <${Bars} title=${t.usage.byCause} rows=${rows(found.spent.causes).map((one) => ({ ...one, name: causeName(one.name) }))} show=${show} />
           </div>
           ${found.spent.notes.map((/** @type {string} */ one) => html`<p key=${one} class="soft">${one}</p>`)}`}`}<//>
     </div>`;
