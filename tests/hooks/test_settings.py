@@ -60,14 +60,6 @@ def test_the_specifications_own_example_is_read():
     assert found.hooks[0].command == "python -m parachute_brain.hooks.detect_mentions"
 
 
-def test_a_group_may_stand_beside_a_hook_under_one_event():
-    found = read(
-        "hooks: {Stop: [{command: a}, {hooks: [{command: b}, {command: c}]}, {command: d}]}"
-    )
-
-    assert [hook.id for hook in found.hooks] == ["Stop[0]", "Stop[1].0", "Stop[1].1", "Stop[2]"]
-
-
 def test_a_settings_file_of_claude_codes_is_pasted_whole():
     pasted = {
         "$schema": "https://json.schemastore.org/claude-code-settings.json",
@@ -103,10 +95,6 @@ def test_a_settings_file_of_claude_codes_is_pasted_whole():
         "line 3: 'permissions' means nothing here, or has no such value",
         f"line {at}: Claude Code's event TeammateIdle has no counterpart here",
     ]
-
-
-def test_events_may_stand_without_hooks_above_them():
-    assert only("file.modified:\n  - {type: command, command: x}\n").event == "file.modified"
 
 
 @pytest.mark.parametrize(

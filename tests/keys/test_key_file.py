@@ -33,11 +33,6 @@ def write(home: Path, text: str | bytes, mode: int = 0o600) -> KeyFile:
     return file
 
 
-def test_without_a_file_there_are_no_keys(home):
-    assert KeyFile(home).load().keys == ()
-    assert KeyFile(home).mark() is None
-
-
 def test_what_is_added_is_there_for_its_owner_alone(home):
     file = made(home, "phone", "tablet")
 
@@ -45,12 +40,6 @@ def test_what_is_added_is_there_for_its_owner_alone(home):
     assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
     assert file.path.read_text().startswith("---\napi_keys:\n- id: k_")
     assert sorted(path.name for path in home.iterdir()) == ["keys.yaml", "run"]
-
-
-def test_a_home_that_is_not_there_is_made_for_its_owner_alone(tmp_path):
-    made(tmp_path / "new" / "home", "phone")
-
-    assert stat.S_IMODE((tmp_path / "new" / "home").stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o666, 0o644])
