@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from typing import IO, Any, NamedTuple
@@ -31,7 +31,6 @@ from parachuted.processes.presence import home_of, is_locked
 NAME = "parachute"
 _KEY = "PARACHUTE_KEY"
 _APPROVE_S = 120.0  # a program may take its time to begin
-_LARGEST = 2 << 20
 _PATH = "/mcp"
 _AT_ONCE = 8
 _PATIENCE_S, _STEP_S, _CALL_S = 15.0, 0.02, 600.0
@@ -170,35 +169,17 @@ class McpForwarder:
     def run(self) -> None:
         try:
             with ThreadPoolExecutor(_AT_ONCE) as pool:
-                for line in self._messages():
-                    self._take(line, pool.submit)
+                for line in filter(bytes.strip, self._lines):
+                    message = _object(line)
+                    if not message:
+                        self._say_error(None, _PARSE_ERROR, "a message is a JSON object")
+                    elif "id" in message and message.get("method") not in {None, "initialize"}:
+                        pool.submit(self._forward, line, message)
+                    else:
+                        self._forward(line, message)
         finally:
             self._end_session()
             self._is_over.set()
-
-    def _messages(self) -> Iterator[bytes]:
-        while line := self._lines.readline(_LARGEST + 1):
-            if len(line) <= _LARGEST:
-                yield line
-                continue
-            self._say_error(None, _PARSE_ERROR, f"a message has at most {_LARGEST >> 20} MB")
-            while line and not line.endswith(b"\n"):
-                line = self._lines.readline(_LARGEST)
-
-    def _take(self, line: bytes, submit: Callable[..., object]) -> None:
-        if not line.strip():
-            return
-        try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
-            self._say_error(None, _PARSE_ERROR, "this line is not JSON")
-            return
-        if not isinstance(message, dict):
-            self._say_error(None, _PARSE_ERROR, "a message is a JSON object")
-        elif "id" in message and message.get("method") not in {None, "initialize"}:
-            submit(self._forward, line, message)
-        else:
-            self._forward(line, message)
 
     def _forward(self, line: bytes, message: Mapping[str, Any]) -> None:
         session = self._session
@@ -306,7 +287,7 @@ class McpForwarder:
 def _object(value: object) -> Mapping[str, Any]:
     try:
         found = json.loads(value) if isinstance(value, bytes) else value
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -87,9 +87,11 @@ def test_lines_that_are_no_messages_are_answered_and_end_nothing(running: Comman
     with serving(running) as process:
         for line in ("{", "[]", '"x"', "", "   ", "[" * 100_000):
             say(process, line)
-        say(process, json.dumps({"x": "y" * 3_000_000}))
-        said = [heard(process) for _ in range(5)]
+        said = [heard(process) for _ in range(4)]
         assert {one["error"]["code"] for one in said} == {-32700}
+        say(process, message("tools/call", {"name": "y" * 9_000_000}, 7))
+        assert (too_long := heard(process))["id"] == 7
+        assert too_long["error"]["code"] == -32000
         say(process, message("initialize", INITIALIZE))
         assert heard(process)["result"]["serverInfo"]["name"] == "parachute"
         long = {"name": "read_note", "arguments": {"path": "x" * 1_000_000}}
