@@ -241,70 +241,60 @@ class RecallIndex:
     def _weighed(self, words: Iterable[str], *, entities_only: bool) -> list[_Word]:
         """The rarest first."""
         notes = self._database.execute("SELECT count(*) FROM notes").fetchone()[0]
-        rows_with = "SELECT rowid FROM texts WHERE texts MATCH ? AND rowid < ? LIMIT ?"
-        end = 0 if entities_only else 1 << 62
+        where = "FROM texts WHERE texts MATCH ?" + (" AND rowid < 0" if entities_only else "")
         found = []
         for word in words:
             asked = f'"{word}"'
-            held = self._database.execute(rows_with, (asked, end, _MOST_RANKED)).fetchall()
-            count = len(held)
+            first = f"SELECT rowid {where} LIMIT {_MOST_RANKED}"
+            rows = [row for (row,) in self._database.execute(first, (asked,))]
+            count = len(rows)
             if count == _MOST_RANKED:
-                counted = f"SELECT count(*) FROM ({rows_with})"  # noqa: S608
-                count = self._database.execute(counted, (asked, end, 1 << 62)).fetchone()[0]
+                every = f"SELECT count(*) {where}"
+                count = self._database.execute(every, (asked,)).fetchone()[0]
             weight = math.log((notes - count + 0.5) / (count + 0.5) + 1)
-            found.append(_Word(asked, count, weight, [row for (row,) in held]))
+            found.append(_Word(asked, count, weight, rows))
         return sorted(found, key=lambda word: word.notes)
 
     def _by_words(
         self, words: Sequence[_Word], limit: int, only: IsWanted | None
     ) -> dict[int, _Found]:
-        whole = sum(word.weight for word in words) or 1.0
-        rows, shares, names, common = self._promising(words, max(limit, _CANDIDATES), only)
-        if not rows:
-            return {}
-        within = f"texts MATCH ? AND rowid IN ({', '.join(map(str, rows))})"
-        for word in common:
-            held = self._database.execute(f"SELECT rowid FROM texts WHERE {within}", (word.asked,))  # noqa: S608
-            for (row,) in held:
-                shares[row] += word.weight
-        every = " OR ".join(word.asked for word in words if word.notes)
-        marked = f"SELECT rowid, highlight(texts, 2, ?, ?) FROM texts WHERE {within}"  # noqa: S608
-        best = {
-            row: _best_passage(body)
-            for row, body in self._database.execute(marked, (_ON, _OFF, every))
-        }
-        ranks = {row: best[row][0] + _NAME * names[row] for row in rows}
-        top = max(ranks.values()) or 1
-        return {
-            row: _Found(
-                _score(row, shares[row] / whole, ranks[row] / top), row, shares[row] / whole, text
-            )
-            for row, (_, text) in best.items()
-        }
-
-    def _promising(
-        self, words: Sequence[_Word], most: int, only: IsWanted | None
-    ) -> tuple[list[int], dict[int, float], dict[int, int], Sequence[_Word]]:
-        """The notes with the weightiest words, those in names first; what words of each weigh; and
-        the common words, which find no note themselves.
+        """The notes with the weightiest words, those in names first. Common words find none by
+        themselves, and count where rare ones found something.
         """
-        shares: defaultdict[int, float] = defaultdict(float)
-        names: defaultdict[int, int] = defaultdict(int)
-        in_names = "SELECT rowid FROM texts WHERE texts MATCH ? LIMIT ?"
-        count = used = 0
+        rare, count = list[_Word](), 0
         for word in words:
             count += word.notes
-            if used and count > _MOST_RANKED:
+            if rare and count > _MOST_RANKED:
                 break
-            used += 1
+            rare.append(word)
+        shares, names = defaultdict[int, float](float), defaultdict[int, int](int)
+        for word in rare:
             for row in word.rows:
                 shares[row] += word.weight
+            in_names = "SELECT rowid FROM texts WHERE texts MATCH ? LIMIT ?"
             asked = (f"{{title aliases}} : {word.asked}", _MOST_RANKED)
             for (row,) in self._database.execute(in_names, asked):
                 names[row] += 1
         wanted = shares if only is None else [row for row in shares if only(self._path(row))]
-        best = heapq.nsmallest(most, wanted, key=lambda row: (-shares[row] - names[row], row))
-        return best, shares, names, words[used:]
+        rows = heapq.nsmallest(
+            max(limit, _CANDIDATES), wanted, key=lambda row: (-shares[row] - names[row], row)
+        )
+        numbers = ", ".join(map(str, rows))
+        among = f"FROM texts WHERE texts MATCH ? AND rowid IN ({numbers})"
+        for word in words[len(rare) :] if rows else ():
+            for (row,) in self._database.execute(f"SELECT rowid {among}", (word.asked,)):
+                shares[row] += word.weight
+        every = " OR ".join(word.asked for word in words if word.notes)
+        marked = f"SELECT rowid, highlight(texts, 2, '{_ON}', '{_OFF}') {among}"
+        bodies = self._database.execute(marked, (every,)) if rows else ()
+        best = {row: _best_passage(body) for row, body in bodies}
+        ranks = {row: count + _NAME * names[row] for row, (count, _) in best.items()}
+        top = max(ranks.values(), default=1) or 1
+        whole = sum(word.weight for word in words) or 1.0
+        return {
+            row: _found(row, shares[row] / whole, ranks[row] / top, text)
+            for row, (_, text) in best.items()
+        }
 
     def _path(self, row: int) -> str:
         found = self._database.execute("SELECT path FROM notes WHERE id = ?", (row,))
@@ -350,9 +340,10 @@ def _best_passage(marked: str) -> tuple[int, str]:
     return held[best], parts[best]
 
 
-def _score(row: int, share: float, rank: float) -> float:
+def _found(row: int, share: float, rank: float, text: str) -> _Found:
     is_entity = row < 0
-    return min(1.0, share * (1 - _RANK + _RANK * rank) + _ENTITY * share * is_entity)
+    score = share * (1 - _RANK + _RANK * rank) + _ENTITY * share * is_entity
+    return _Found(min(1.0, score), row, share, text)
 
 
 def _cut(text: str) -> str:
