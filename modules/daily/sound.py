@@ -164,10 +164,10 @@ class Recordings:
             words = await self.words_in(data, audio)
         except ParachuteError as error:
             await self._set(dated, status="failed")
-            raise EditRefusedError(error.message) from error
-        finally:
             await self._forget(dated.id)
+            raise EditRefusedError(error.message) from error
         await self._set(dated, lambda body: _with_words(body, words), status="complete")
+        await self._forget(dated.id)
         return await self._days.find(dated.id)
 
     def _engine(self) -> Transcription:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -39,3 +42,18 @@ async def test_an_engine_gets_the_path_and_its_words_are_the_answer(tmp_path: Pa
     settings = sound.Transcription(command=[sys.executable, "-c", code])
 
     assert await sound.transcribe_file(settings, recording) == "met Kim"
+
+
+async def test_a_recording_whose_transcription_is_cut_short_goes_on_waiting():
+    days, vault, state = AsyncMock(), AsyncMock(), AsyncMock()
+    days.find.return_value = SimpleNamespace(id="e1", entry=SimpleNamespace(audio="a.wav"))
+    vault.read_bytes.return_value = b""
+    state.get.return_value = {"e1": "a.wav"}
+    slow = sound.Transcription(command=["sh", "-c", "sleep 60", "sh"])
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await sound.Recordings(days, vault, state, slow).transcribe_waiting()
+
+    assert days.rewrite.await_count == 1, "it says that it is transcribed"
+    assert state.put.await_count == 0
