@@ -73,7 +73,7 @@ VAULT_FILES = [
 HOME_FILES = [
     "hooks/secret.txt",
     "hooks/on-file-modified.sh",
-    "state/other/state.journal",
+    "state/other/state.db",
     "run/token",
     "sandbox/old/transcript.jsonl",
     "suggestions.key.old",
