@@ -153,7 +153,6 @@ def test_a_module_is_approved_set_up_looked_into_and_removed(opens: Opens, daemo
 def test_what_an_agent_may_do_is_shown_exactly(opens: Opens):
     it = opens("#/agents")
     it.page.get_by_role("link").filter(has_text="daily/journal").click()
-    it.sees("What is dangerous at once")
     expect(it.page.locator(".facts")).to_contain_text(["Daily/**"])
     it.sees("write Modules/ or Suggestions/")
 

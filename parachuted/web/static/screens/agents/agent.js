@@ -11,8 +11,8 @@ import { Icon } from '../../ui/icon.js';
 import { Shown, Tag } from '../../ui/parts.js';
 import { Words } from '../../ui/words.js';
 
-/** @param {{name: string, exposure: any, heldBy: string}} props */
-export function Agent({ name, exposure, heldBy }) {
+/** @param {{name: string}} props */
+export function Agent({ name }) {
   const found = useLoad((signal) => explained(name, signal), [name]);
   return html`<article class="inside"><${Shown} of=${found}>${(/** @type {any} */ told) => {
     const of = told.agent;
@@ -21,9 +21,6 @@ export function Agent({ name, exposure, heldBy }) {
         <h1 class="grow small">${of.name}</h1>${of.runs_here !== undefined && html`<${Tag} kind=${of.runs_here ? 'good' : 'wait'}>${of.runs_here ? t.agents.here : t.agents.notHere}<//>`}</header>
       <p>${of.description}</p>
       ${of.problem && html`<p class="notice-in"><${Words} text=${of.problem} /></p>`}
-      ${exposure && html`<section class="card"><h2>${t.agents.audit}</h2><p class="soft">${t.agents.auditWhy}</p>
-        <${Facts} of=${/** @type {const} */ (['private', 'untrusted', 'outward']).map((one) => [t.agents.three[one], exposure[one] ?? t.agents.no])} />
-        <p>${exposure.exposed ? html`<${Tag} kind="bad">${t.agents.exposed}<//> ${heldBy}` : html`<${Tag} kind="good">${t.agents.safe}<//>`}</p></section>`}
       ${of.permissions && html`<h2>${t.agents.may}</h2><${Facts} of=${factsOf(of, told)} />`}
       ${told.files && html`<h2>${t.agents.files}</h2><p>${t.agents.reaches(told.files)}</p>
         <ul class="simple columns">${told.files.first.map((/** @type {string} */ one) => html`<li key=${one}><a href=${noteAddress(one)}>${one}</a></li>`)}</ul>`}

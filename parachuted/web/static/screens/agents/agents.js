@@ -1,4 +1,4 @@
-/** Agents: which there are, and which have private notes, strangers' text and a way out at once. */
+/** Agents: which there are, and whether they run here. */
 
 import { html } from '../../vendor/view.js';
 import { get } from '../../lib/api.js';
@@ -13,19 +13,17 @@ import { Agent } from './agent.js';
 export default function Agents({ rest }) {
   const chosen = rest.filter(Boolean).join('/');
   const listed = useLoad((signal) => get('/api/agents', {}, signal), []);
-  const audit = useLoad((signal) => get('/api/agents/audit', {}, signal), []);
-  useEvents(['module.'], () => { listed.reload(); audit.reload(); });
-  const exposure = (/** @type {string} */ name) => audit.data?.agents.find((/** @type {any} */ one) => one.agent === name);
+  useEvents(['module.'], () => listed.reload());
   return html`
     <div class="panes agents ${chosen ? 'has-choice' : ''}">
       <div class="list">
         <header><h1>${t.agents.title}</h1></header>
         <${Shown} of=${listed}>${(/** @type {any} */ found) => html`
           <ul class="rows">${found.agents.map((/** @type {any} */ one) => html`<li key=${one.name}><a href=${address('agents', one.name.split('/'))} aria-current=${one.name === chosen}>
-            <span class="what"><span>${one.name}</span>${exposure(one.name)?.exposed && html`<${Tag} kind="bad">${t.agents.exposed}<//>`}${one.runs_here === false && html`<${Tag} kind="wait">${t.agents.notHere}<//>`}</span>
+            <span class="what"><span>${one.name}</span>${one.runs_here === false && html`<${Tag} kind="wait">${t.agents.notHere}<//>`}</span>
             <span class="soft">${one.description}</span></a></li>`)}</ul>
           ${found.agents.length === 0 && html`<${Empty}>${t.agents.empty}<//>`}`}<//>
       </div>
-      <div class="chosen">${chosen ? html`<${Agent} key=${chosen} name=${chosen} exposure=${exposure(chosen)} heldBy=${audit.data?.held_by ?? ''} />` : html`<div class="inside"><${Empty}>${t.agents.nothing}<//></div>`}</div>
+      <div class="chosen">${chosen ? html`<${Agent} key=${chosen} name=${chosen} />` : html`<div class="inside"><${Empty}>${t.agents.nothing}<//></div>`}</div>
     </div>`;
 }
