@@ -243,6 +243,17 @@ class WriteRunner:
         self.unsettled: list[Write] = []
         self.trouble: str | None = None
         self._rescuer: int | None = None
+        self._waiting: dict[int, VaultPath] = {}
+
+    @contextlib.contextmanager
+    def waiting(self, path: VaultPath) -> Iterator[bool]:
+        """Whether other threads are in such a block, and none of them for that path."""
+        others = list(self._waiting.values())
+        self._waiting[threading.get_ident()] = path
+        try:
+            yield bool(others) and path not in others
+        finally:
+            self._waiting.pop(threading.get_ident(), None)
 
     @property
     def is_asked(self) -> bool:

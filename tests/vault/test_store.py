@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import resource
 import stat
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
@@ -46,6 +48,23 @@ def test_an_edit_changes_just_its_place_and_is_recorded_with_both_texts(rig):
     assert (write.operation, write.state) == ("ReplaceSection", "done")
     assert rig.objects.get(write.before).decode() == TEXT
     assert rig.objects.get(write.after).decode() == after
+
+
+def test_texts_of_edits_that_wait_for_another_write_are_kept_meanwhile(rig):
+    new = {VaultPath(f"{name}.md"): TEXT.replace("thought", name) for name in ("a", "b", "c")}
+    for path, text in new.items():
+        rig.put(path, text)
+        new[path] = text.replace("old", "new")
+    with ThreadPoolExecutor(len(new)) as pool:
+        with rig.store.late_files():  # which lets no other thread write
+            writing = [pool.submit(rig.store.edit, path, FACTS, rig.agent) for path in new]
+            digests = [digest_of(text.encode()) for text in new.values()]
+            deadline = time.monotonic() + 60
+            while sum(digest in rig.objects for digest in digests) < 2:  # the first waits alone
+                assert time.monotonic() < deadline
+            assert not any(map(rig.history.writes_of, new))
+        assert all(write.result().changed for write in writing)
+    assert {path: rig.text(path) for path in new} == new
 
 
 def test_what_was_saved_elsewhere_since_is_merged_and_a_clash_left_alone(rig):
