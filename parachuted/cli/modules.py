@@ -23,7 +23,7 @@ from parachuted.home_files.bundled import bundled_folder
 from parachuted.texts.visible import quoted_lines
 
 if TYPE_CHECKING:
-    from parachuted.modules.actions import ModuleActions
+    from parachuted.modules.registry.approvals import ModuleApprovals
 
 _MOST_PROBLEM = 100
 _NONE = (
@@ -122,7 +122,9 @@ def _install(source: str, options: Namespace) -> Steps:
         named = {name: value for name, value in how.items() if value is not None}
         installed = ask("POST /api/modules/install", {"source": source, **named})
     else:
-        installed = _alone(lambda actions: actions.install(source, **how))
+        from parachuted.modules.actions import install_module
+
+        installed = _alone(lambda approvals: install_module(approvals, source, **how))
     return (yield from _consented(options, installed["module"]["name"], installed))
 
 
@@ -148,10 +150,13 @@ def install_official(names: Iterable[str], *, yes: bool) -> int:
 def modules_approve(options: Namespace) -> Steps:
     """Show what changed and what it would be allowed, and ask."""
     if is_running():
-        trust = f"?trust={options.trust}" if options.trust else ""
-        consent = ask(f"GET /api/modules/{quoted(options.name)}/diff{trust}")
+        wanted = f"?trust={options.trust}" if options.trust else ""
+        consent = ask(f"GET /api/modules/{quoted(options.name)}/diff{wanted}")
     else:
-        consent = _alone(lambda actions: actions.consent(options.name, options.trust))
+        from parachuted.modules.actions import review_module
+
+        name, trust = options.name, options.trust
+        consent = _alone(lambda approvals: review_module(approvals, name, trust))
     if consent["state"] == "approved" and not options.trust:
         say(f"{options.name} is approved as it is.")
         return 0
@@ -171,7 +176,11 @@ def _consented(options: Namespace, name: str, consent: Json) -> Steps:
         return 1
     digest, trust = consent["hash"], options.trust
     if not is_running():
-        approved = yield _alone(lambda actions: actions.approve(name, digest, trust))
+        from parachuted.modules.hosting.status import status_of
+
+        approved = yield _alone(
+            lambda approvals: status_of(approvals.approve(name, digest, trust=trust))
+        )
         say(f"{name} is enabled, and runs from the next start of the daemon on.")
         return int(approved["problem"] is not None)
     body = {"hash": digest, **({"trust": trust} if trust else {})}
@@ -265,10 +274,10 @@ def modules_test(options: Namespace) -> int:
     return int(done.returncode != 0)
 
 
-def _alone(act: Callable[[ModuleActions], object]) -> Json:
+def _alone(act: Callable[[ModuleApprovals], object]) -> Json:
     from parachuted.config import home_folder
-    from parachuted.modules.actions import ModuleActions, as_document
+    from parachuted.modules.actions import as_document
     from parachuted.modules.registry.approvals import ModuleApprovals
 
     home, vault = home_folder(os.environ), Path(current_vault())
-    return as_document(act(ModuleActions(ModuleApprovals(home, vault, env=os.environ))))
+    return as_document(act(ModuleApprovals(home, vault, env=os.environ)))

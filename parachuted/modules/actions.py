@@ -12,7 +12,7 @@ from parachuted.errors import NotFoundError, OutdatedError
 from parachuted.modules.hosting.module_state import delete_module_data, has_module_data
 from parachuted.modules.hosting.status import ModuleStatus, status_of
 from parachuted.modules.registry.approvals import ModuleApprovals
-from parachuted.modules.registry.approved import FolderState, ModuleEntry, TrustLevel
+from parachuted.modules.registry.approved import FolderState, TrustLevel
 from parachuted.modules.registry.consent import Consent
 
 
@@ -55,80 +55,66 @@ class RemovedModule:
     has_data: bool
 
 
-class ModuleActions:
-    """Every call reads or writes the disk, and raises what `ModuleApprovals` raises."""
-
-    def __init__(self, trust: ModuleApprovals) -> None:
-        self._trust = trust
-
-    def listing(self) -> list[ModuleStatus]:
-        return [_status(entry) for entry in self._trust.entries()]
-
-    def consent(self, name: str, trust: TrustLevel | None = None) -> ModuleReview:
-        """What approving its present folder with that trust would allow. Raises NotFoundError."""
-        entry = self._trust.entry(name)
-        if entry.state == "missing":
-            raise NotFoundError(
-                f"the folder of {name} is gone; what was approved still runs, if it is enabled"
-            )
-        # of one reading: what is shown is what the digest names
-        consent, diff = self._trust.review(name, trust)
-        return ModuleReview(
-            name=name, state=entry.state, hash=consent.digest, diff=diff, consent=consent
+def review_module(
+    approvals: ModuleApprovals, name: str, trust: TrustLevel | None = None
+) -> ModuleReview:
+    """What approving its present folder with that trust would allow. Raises NotFoundError."""
+    entry = approvals.entry(name)
+    if entry.state == "missing":
+        raise NotFoundError(
+            f"the folder of {name} is gone; what was approved still runs, if it is enabled"
         )
+    consent, diff = approvals.review(name, trust)  # of one reading: what the digest names
+    return ModuleReview(
+        name=name, state=entry.state, hash=consent.digest, diff=diff, consent=consent
+    )
 
-    def install(
-        self, source: str, *, dev: bool, path: str | None, trust: TrustLevel | None = None
-    ) -> InstalledModule:
-        """Copy it into the vault's `Modules/`, unless it is there. Nothing of it runs."""
-        found = [entry for entry in self._trust.entries() if Path(source) == entry.folder]
-        if found and not (dev or path):
-            entry = self._trust.entry(found[0].name)
-        else:
-            entry = self._trust.install(source, dev=dev, path=path)
-        consent = self._trust.consent(entry.name, trust)
-        return InstalledModule(module=_status(entry), hash=consent.digest, consent=consent)
 
-    def approve(self, name: str, digest: str, trust: TrustLevel | None) -> ModuleStatus:
-        return _status(self._trust.approve(name, digest, trust=trust))
+def install_module(
+    approvals: ModuleApprovals,
+    source: str,
+    *,
+    dev: bool,
+    path: str | None,
+    trust: TrustLevel | None = None,
+) -> InstalledModule:
+    """Copy it into the vault's `Modules/`, unless it is there. Nothing of it runs."""
+    found = [entry for entry in approvals.entries() if Path(source) == entry.folder]
+    is_there = bool(found) and not (dev or path)
+    entry = found[0] if is_there else approvals.install(source, dev=dev, path=path)
+    consent = approvals.consent(entry.name, trust)
+    return InstalledModule(module=status_of(entry), hash=consent.digest, consent=consent)
 
-    def enable(self, name: str) -> ModuleStatus:
-        return _status(self._trust.enable(name))
 
-    def disable(self, name: str) -> ModuleStatus:
-        return _status(self._trust.disable(name))
+def remove_module(approvals: ModuleApprovals, name: str) -> RemovedModule:
+    """Forget it. What a person wrote stays, as does its data."""
+    try:
+        folder_removed = approvals.remove(name)
+    except NotFoundError:
+        if not _has_data(approvals, name):  # else it was removed earlier, without its data
+            raise
+        folder_removed = True
+    has_data = _has_data(approvals, name)
+    return RemovedModule(name=name, folder_removed=folder_removed, has_data=has_data)
 
-    def remove(self, name: str) -> RemovedModule:
-        """Forget it. What a person wrote stays, as does its data, which `delete_data` deletes."""
-        try:
-            folder_removed = self._trust.remove(name)
-        except NotFoundError:
-            if not self._has_data(name):  # else it was removed earlier, without its data
-                raise
-            folder_removed = True
-        has_data = self._has_data(name)
-        return RemovedModule(name=name, folder_removed=folder_removed, has_data=has_data)
 
-    def delete_data(self, name: str) -> bool:
-        """Whether a module that is no longer approved had any. Raises OutdatedError."""
-        if any(entry.name == name and entry.approved_digest for entry in self._trust.entries()):
-            raise OutdatedError(
-                f"{name} is still approved, so its data stays; "
-                f"`parachute modules remove {name} --data` removes both"
-            )
-        state = self._trust.state_folder
-        return state is not None and delete_module_data(state, name)
+def delete_data(approvals: ModuleApprovals, name: str) -> bool:
+    """Whether a module that is no longer approved had any. Raises OutdatedError."""
+    if any(entry.name == name and entry.approved_digest for entry in approvals.entries()):
+        raise OutdatedError(
+            f"{name} is still approved, so its data stays; "
+            f"`parachute modules remove {name} --data` removes both"
+        )
+    state = approvals.state_folder
+    return state is not None and delete_module_data(state, name)
 
-    def _has_data(self, name: str) -> bool:
-        state = self._trust.state_folder
-        return state is not None and has_module_data(state, name)
+
+def _has_data(approvals: ModuleApprovals, name: str) -> bool:
+    state = approvals.state_folder
+    return state is not None and has_module_data(state, name)
 
 
 def as_document(value: object) -> dict[str, Any]:
     """What the API would answer of such a value, as JSON."""
     document: dict[str, Any] = TypeAdapter(type(value)).dump_python(value, mode="json")
     return document
-
-
-def _status(entry: ModuleEntry) -> ModuleStatus:
-    return status_of(entry, problem=entry.problem)

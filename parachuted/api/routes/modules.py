@@ -17,7 +17,15 @@ from parachuted.api.flutter import ModulePrompt
 from parachuted.api.http.decorators import delete, get, post, put
 from parachuted.api.http.route import ApiCall, AppRequestModel, RequestModel, Whole
 from parachuted.errors import NotFoundError
-from parachuted.modules.actions import InstalledModule, ModuleActions, ModuleReview, RemovedModule
+from parachuted.modules.actions import (
+    InstalledModule,
+    ModuleReview,
+    RemovedModule,
+    delete_data,
+    install_module,
+    remove_module,
+    review_module,
+)
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.status import ModuleStatus
 from parachuted.modules.registry.approvals import ModuleApprovals
@@ -109,7 +117,7 @@ class ModuleRoutes:
     ) -> None:
         """`log` is the daemon's log file."""
         self._modules, self._prompts, self._log = modules, prompts, log
-        self._approvals, self._actions = approvals, ModuleActions(approvals)
+        self._approvals = approvals
 
     @get(_PATH, _MODULE, "read")
     async def listing(self) -> ModuleList:
@@ -141,8 +149,8 @@ class ModuleRoutes:
         """Install a module into the vault without running it."""
         known = {module.name for module in self._modules.status()}
         done = await self._do(
-            lambda: self._actions.install(
-                body.source, dev=body.dev, path=body.path, trust=body.trust
+            lambda: install_module(
+                self._approvals, body.source, dev=body.dev, path=body.path, trust=body.trust
             )
         )
         if done.module.name not in known:
@@ -152,19 +160,19 @@ class ModuleRoutes:
     @post(f"{_PATH}/{_NAME}/approve", _MODULE, "admin")
     async def approve(self, name: str, body: ApproveModuleRequest) -> ModuleStatus:
         """Approve the module's code that has this `hash`."""
-        await self._do(lambda: self._actions.approve(name, body.hash, body.trust))
+        await self._do(lambda: self._approvals.approve(name, body.hash, trust=body.trust))
         return self._modules.status_of(name)
 
     @post(f"{_PATH}/{_NAME}/enable", _MODULE, "admin")
     async def enable(self, name: str) -> ModuleStatus:
         """Enable a module."""
-        await self._do(lambda: self._actions.enable(name))
+        await self._do(lambda: self._approvals.enable(name))
         return self._modules.status_of(name)
 
     @post(f"{_PATH}/{_NAME}/disable", _MODULE, "admin")
     async def disable(self, name: str) -> ModuleStatus:
         """Disable a module and stop it."""
-        await self._do(lambda: self._actions.disable(name))
+        await self._do(lambda: self._approvals.disable(name))
         return self._modules.status_of(name)
 
     @post(f"{_PATH}/{_NAME}/restart", _MODULE, "admin")
@@ -179,10 +187,10 @@ class ModuleRoutes:
 
         `data`: delete what it keeps outside the vault, too.
         """
-        removed = await self._do(lambda: self._actions.remove(name))
+        removed = await self._do(lambda: remove_module(self._approvals, name))
         if not data:
             return removed
-        is_deleted = await asyncio.to_thread(self._actions.delete_data, name)  # now it has ended
+        is_deleted = await asyncio.to_thread(delete_data, self._approvals, name)  # now it has ended
         return replace(removed, data_deleted=is_deleted, has_data=False)
 
     @get(f"{_PATH}/{_NAME}/diff", _MODULE, "admin")
@@ -191,7 +199,7 @@ class ModuleRoutes:
 
         Without one, what the module has.
         """
-        return await asyncio.to_thread(self._actions.consent, name, trust)
+        return await asyncio.to_thread(review_module, self._approvals, name, trust)
 
     @get(f"{_PATH}/{_NAME}/prompt", _MODULE, "admin")
     async def prompt(self, name: str) -> ModulePrompt:

@@ -162,11 +162,11 @@ class ModuleManager:
         schedules = self.scheduler.words(entry.name)
         module = self._modules.get(entry.name)
         if module is None:
-            return status_of(entry, None, entry.problem, schedules=schedules)
+            return status_of(entry, schedules=schedules)
         return status_of(
             entry,
             module.host,
-            module.failure or entry.problem,
+            module.failure,
             schedules=schedules,
         )
 

@@ -71,6 +71,7 @@ def status_of(
     schedules: Sequence[str] = (),
 ) -> ModuleStatus:
     """Combine the registry's entry with what runs: `host` is None while it does not."""
+    problem = problem or entry.problem
     condition = _condition(entry, host, problem)
     notes = list(entry.notes)
     if entry.state == "changed":
