@@ -151,11 +151,11 @@ class PolledRoutes:
 def _job(schedule: ModuleSchedule, due: datetime) -> ScheduledJob:
     module = schedule.host.name
     return ScheduledJob(
-        **asdict(schedule.timing),
+        **asdict(schedule.spec.timing),
         name=schedule.name,
         module=module,
         next_at=due.astimezone(UTC),
-        description=f"{schedule.handler} of the module {module}",
+        description=f"{schedule.spec.method} of the module {module}",
     )
 
 

@@ -31,7 +31,6 @@ from parachuted.errors import (
 )
 from parachuted.home_files.private import replace_private
 from parachuted.modules.checks import matching, mistakes_in
-from parachuted.modules.declare import ScheduleMark
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.host import HandlerCall, ModuleHost
 from parachuted.modules.scheduling import ScheduleStatus, Timing, check_timing, next_time
@@ -76,30 +75,17 @@ class SetSchedules:
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
-        self._known: dict[str, dict[str, SetSchedule]] = {}
+        self._known: dict[str, Mapping[str, SetSchedule]] = {}
 
     def of(self, module: str) -> Mapping[str, SetSchedule]:
         if module not in self._known:
             self._known[module] = {schedule.name: schedule for schedule in self._load(module)}
         return self._known[module]
 
-    async def put(self, module: str, schedule: SetSchedule) -> None:
-        """In place of one of that name. Raises EditRefusedError, StorageFailedError."""
-        known = dict(self.of(module))
-        known[schedule.name] = schedule
+    async def keep(self, module: str, known: Mapping[str, SetSchedule]) -> None:
+        """In place of what there was. Raises EditRefusedError, StorageFailedError."""
         if len(known) > MOST_SCHEDULES:
             raise EditRefusedError(f"a module sets at most {MOST_SCHEDULES} schedules")
-        await self._save(module, known)
-
-    async def remove(self, module: str, name: str) -> bool:
-        """Whether there was one. Raises StorageFailedError."""
-        known = dict(self.of(module))
-        if known.pop(name, None) is None:
-            return False
-        await self._save(module, known)
-        return True
-
-    async def _save(self, module: str, known: dict[str, SetSchedule]) -> None:
         if self._folder is not None:
             data = _FILE.dump_json(list(known.values()))
             await run_uninterrupted(_write, self._folder / f"{module}.json", data)
@@ -133,11 +119,8 @@ class ModuleSchedule:
 
     name: str
     host: ModuleHost
-    handler: str
-    timing: Timing
+    spec: SetSchedule
     last: datetime
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    is_tainted: bool = False  # strangers' text led to its being set
 
 
 class ModuleScheduler:
@@ -162,8 +145,11 @@ class ModuleScheduler:
 
     def add(self, host: ModuleHost) -> None:
         self._hosts[host.name] = host
-        for spec in host.declared.schedules:
-            self._begin(f"{host.name}/{spec.handler}/{_mark(spec.timing)}", host, spec)
+        for mark in host.declared.schedules:
+            spec = SetSchedule(
+                name=mark.handler, method=mark.handler, arguments={}, timing=mark.timing
+            )
+            self._begin(f"{host.name}/{mark.handler}/{_mark(mark.timing)}", host, spec)
         for schedule in self._set.of(host.name).values():
             self._begin(_key_of(host.name, schedule.name), host, schedule)
 
@@ -177,10 +163,11 @@ class ModuleScheduler:
         """One whose timing is as before keeps its time. Raises EditRefusedError,
         StorageFailedError.
         """
-        before = self._set.of(module).get(schedule.name)
+        known = self._set.of(module)
+        before = known.get(schedule.name)
         if before == schedule:
             return
-        await self._set.put(module, schedule)
+        await self._set.keep(module, {**known, schedule.name: schedule})
         key = _key_of(module, schedule.name)
         if before is not None and before.timing != schedule.timing:
             self._forget(key)
@@ -189,8 +176,10 @@ class ModuleScheduler:
 
     async def unset(self, module: str, name: str) -> bool:
         """Whether there was one. Raises StorageFailedError."""
-        if not await self._set.remove(module, name):
+        left = dict(self._set.of(module))
+        if left.pop(name, None) is None:
             return False
+        await self._set.keep(module, left)
         self._forget(_key_of(module, name))
         return True
 
@@ -216,9 +205,9 @@ class ModuleScheduler:
         found = []
         for key, schedule in self._schedules.items():
             if schedule.host.name == module:
-                name = key.partition("//")[2]
-                what = f"{name}, {schedule.handler}" if name else schedule.handler
-                found.append(f"{what}: {schedule.timing.words()}")
+                name, spec = key.partition("//")[2], schedule.spec
+                what = f"{name}, {spec.method}" if name else spec.method
+                found.append(f"{what}: {spec.timing.words()}")
         return found
 
     def begin_due(self, group: asyncio.TaskGroup) -> None:
@@ -229,7 +218,7 @@ class ModuleScheduler:
         for schedule in self._schedules.values():
             # A clock that was put back must not put the schedule off; but a small step must not
             # repeat a time of day, as in cron(8).
-            step = timedelta() if schedule.timing.every_s is not None else _SMALL_STEP
+            step = timedelta() if schedule.spec.timing.every_s is not None else _SMALL_STEP
             if schedule.last - now > step:
                 self._note(schedule)
                 self._place(schedule)
@@ -241,18 +230,14 @@ class ModuleScheduler:
         if self._scheduler.running:
             self._scheduler.pause()
 
-    def _begin(self, name: str, host: ModuleHost, spec: ScheduleMark | SetSchedule) -> None:
+    def _begin(self, name: str, host: ModuleHost, spec: SetSchedule) -> None:
         before = self._schedules.get(name)
         schedule = self._schedules[name] = ModuleSchedule(
             name=name,
             host=host,
-            handler=spec.handler if isinstance(spec, ScheduleMark) else spec.method,
-            timing=spec.timing,
+            spec=spec,
             last=self._clock() if before is None else before.last,
         )
-        if isinstance(spec, SetSchedule):
-            schedule.arguments = spec.arguments
-            schedule.is_tainted = spec.is_tainted or bool(spec.read)
         record = self._table.get_record(name) if self._table is not None else None
         if record is not None:
             schedule.last = datetime.fromisoformat(str(record["at"]))
@@ -263,7 +248,7 @@ class ModuleScheduler:
     def _place(self, schedule: ModuleSchedule) -> None:
         if not self._scheduler.running:
             self._scheduler.start(paused=True)
-        trigger = _TimingTrigger(schedule.timing)
+        trigger = _TimingTrigger(schedule.spec.timing)
         self._scheduler.add_job(
             self._begin_run,
             trigger,
@@ -282,16 +267,16 @@ class ModuleScheduler:
 
     async def _run(self, schedule: ModuleSchedule) -> None:
         self._note(schedule)
-        host, handler = schedule.host, schedule.handler
+        host, spec = schedule.host, schedule.spec
         tick = Caller(
             causes=(new_id("c", self._clock()),),
             request=WorkRequest(by="clock", entry="schedule"),
         )
-        if schedule.is_tainted:
+        if spec.is_tainted or spec.read:
             tick.taint.read("what set this schedule")
         try:
-            with self._audit.call("daemon", "clock", host.name, f"schedule {handler}", tick):
-                await host.tell(HandlerCall(handler, schedule.arguments, tick, _LIMIT_S))
+            with self._audit.call("daemon", "clock", host.name, f"schedule {spec.method}", tick):
+                await host.tell(HandlerCall(spec.method, spec.arguments, tick, _LIMIT_S))
         except ParachuteError as error:
             about = {"schedule": schedule.name, "error": error.message}
             log.warning("a module's schedule failed", extra=about)

@@ -19,7 +19,6 @@ from parachuted.errors import UnfitError
 from parachuted.texts.visible import visible
 from parachuted.vault import fold_name
 
-_DEEPEST, _LONGEST = 24, 1_000
 _LIMITS = 10_000, 200_000_000
 
 
@@ -105,21 +104,14 @@ def _refuse(error: OSError) -> None:
 
 
 def _checked(folder: Path, path: str) -> os.stat_result:
-    """Raises UnfitError for what is neither a folder nor a file of this name alone."""
     if visible(path) != path:
         raise UnfitError(f"{path!a} has a name with invisible characters, or not in UTF-8")
-    if len(path) > _LONGEST or path.count("/") > _DEEPEST:
-        raise UnfitError(f"{path[:80]}… is too long a path, or more than 24 folders deep")
     try:
         status = (folder / path).lstat()
     except OSError as error:
         raise UnfitError(f"{path} cannot be read: {error.strerror}") from error
-    if stat.S_ISLNK(status.st_mode):
-        raise UnfitError(f"{path} is a link; put the file itself there")
     if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
-        raise UnfitError(f"{path} is not a plain file")
-    if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
-        raise UnfitError(f"{path} is a hard link: the same file has another name elsewhere")
+        raise UnfitError(f"{path} is a link, or no plain file; put the file itself there")
     return status
 
 

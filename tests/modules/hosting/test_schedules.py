@@ -268,14 +268,13 @@ NIGHTLY = SetSchedule(
 
 
 async def test_what_is_set_comes_back_and_what_is_removed_does_not(tmp_path):
-    await SetSchedules(tmp_path).put("daily", NIGHTLY)
+    await SetSchedules(tmp_path).keep("daily", {"nightly": NIGHTLY})
     again = SetSchedules(tmp_path)
 
     assert dict(again.of("daily")) == {"nightly": NIGHTLY}
     assert dict(again.of("brain")) == {}
     assert (tmp_path / "daily.json").stat().st_mode & 0o777 == 0o600
-    assert await again.remove("daily", "nightly")
-    assert not await again.remove("daily", "nightly")
+    await again.keep("daily", {})
     assert dict(SetSchedules(tmp_path).of("daily")) == {}
 
 
@@ -293,7 +292,7 @@ async def test_a_file_edited_to_rubbish_counts_as_none_and_is_replaced(tmp_path,
     found = SetSchedules(tmp_path)
 
     assert dict(found.of("daily")) == {}
-    await found.put("daily", NIGHTLY)
+    await found.keep("daily", {"nightly": NIGHTLY})
     assert dict(SetSchedules(tmp_path).of("daily")) == {"nightly": NIGHTLY}
 
 
@@ -317,14 +316,12 @@ async def test_what_cannot_be_a_schedule_is_refused(wrong):
 
 
 async def test_a_module_sets_only_so_many():
-    found = SetSchedules(None)
-    for number in range(MOST_SCHEDULES):
-        await found.put("daily", replace(NIGHTLY, name=str(number)))
-
+    names = [str(number) for number in range(MOST_SCHEDULES + 1)]
+    many = {name: replace(NIGHTLY, name=name) for name in names}
     with pytest.raises(EditRefusedError, match="at most"):
-        await found.put("daily", replace(NIGHTLY, name="one more"))
-    await found.put("daily", replace(NIGHTLY, name="0", method="other"))
-    await found.put("brain", NIGHTLY)
+        await SetSchedules(None).keep("daily", many)
+    del many["0"]
+    await SetSchedules(None).keep("daily", many)
 
 
 HOURLY = Timing(every_s=3_600)
