@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Protocol, TypeAlias
 
 from parachuted.access.by_kind import ByKind
-from parachuted.access.notes import Activity, Paths
+from parachuted.access.notes import Activity
 from parachuted.agents.job import (
     AgentResult,
     PermissionStep,
@@ -282,9 +282,6 @@ class FolderAccess(Protocol):
 
     async def read(self, path: str) -> str:
         """The text of a file of at most 4 MB. NotFoundError, EditRefusedError."""
-
-    async def list(self, path: str, pattern: str = "*") -> Paths:
-        """The files below that folder whose paths from there match, sorted. NotFoundError."""
 
 
 class StateAccess(Protocol):

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import logging
-import os
-import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from parachuted.access.caller import Caller
-from parachuted.access.notes import Paths
 from parachuted.access.own_folders import OwnFolders, outside_path
 from parachuted.access.paths import is_hidden
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
-from parachuted.keys import PathGlob
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.vault import VaultPath, VaultRoot, named_errors, printable
 
 log = logging.getLogger(__name__)
 
 _LARGEST = 4 << 20
-_MOST_LOOKED_AT = 100_000
 _MOST_ADVISED = 100
 
 
@@ -38,8 +33,8 @@ class OutsideAccess:
 
 
 class OutsideFolders:
-    """`FolderAccess` of one module, without links and hidden files. What is read there counts as a
-    stranger's text, unless it lies in a folder of the person's own.
+    """`FolderAccess` of one module. What is read there counts as a stranger's text, unless it lies
+    in a folder of the person's own.
     """
 
     def __init__(
@@ -56,11 +51,7 @@ class OutsideFolders:
         self._excluded = tuple(path.resolve() for path in access.excluded)
 
     async def read(self, path: str) -> str:
-        """As `FolderAccess.read`, of at most 4 MB of UTF-8."""
         return await run_uninterrupted(self._read, path)
-
-    async def list(self, path: str, pattern: str = "*") -> Paths:
-        return await run_uninterrupted(self._list, path, pattern)
 
     def _read(self, path: str) -> str:
         root, place = self._found(path)
@@ -68,31 +59,16 @@ class OutsideFolders:
             if root.size(place) > _LARGEST:
                 raise EditRefusedError(f"{printable(path)} is larger than {_LARGEST >> 20} MB")
             data = root.read(place).data
-        self._record(f"the file {printable(path)}", path, path.rpartition("/")[0])
+        self._record(path)
         try:
             return data.decode()
         except UnicodeDecodeError as error:
             raise EditRefusedError(f"{printable(path)} is not UTF-8 text") from error
 
-    def _list(self, path: str, pattern: str) -> Paths:
-        root, place = self._found(path)
-        try:
-            wanted = PathGlob(pattern)
-        except ValueError as error:
-            raise PathRefusedError(str(error)) from error
-        folder_path = path.rstrip("/")
-        with _named_errors(path), root.opened_folder(place) as folder:
-            found = sorted(
-                f"{folder_path}/{name}" for name in self._files(folder) if wanted.matches(name)
-            )
-        if found:
-            self._record(f"names in {printable(path)}", path, folder_path)
-        return [printable(name) for name in found]
-
-    def _record(self, source: str, path: str, folder: str) -> None:
-        meant = outside_path(path, self._home)
-        if self._own.hold(meant):
+    def _record(self, path: str) -> None:
+        if self._own.hold(outside_path(path, self._home)):
             return
+        source, folder = f"the file {printable(path)}", path.rpartition("/")[0]
         advice = self._own.advice(folder)
         if folder not in self._advised and len(self._advised) < _MOST_ADVISED:
             self._advised.add(folder)
@@ -100,26 +76,6 @@ class OutsideFolders:
                 "%s counts as a stranger's text, so what follows is suggested; %s", source, advice
             )
         self._caller().taint.read(f"{source} ({advice})")
-
-    def _files(self, folder: int) -> Iterator[str]:
-        excluded, looked = self._excluded_ids(), 0
-        for at, folders, files, opened in os.fwalk(".", dir_fd=folder, follow_symlinks=False):
-            below = at.removeprefix(".").removeprefix("/")
-            folders[:] = [
-                name
-                for name in folders
-                if not is_hidden(name)
-                and _identity(os.stat(name, dir_fd=opened, follow_symlinks=False)) not in excluded
-            ]
-            looked += len(files) + len(folders)
-            if looked > _MOST_LOOKED_AT:
-                raise ActRefusedError(
-                    f"there are more than {_MOST_LOOKED_AT:,} files; name a folder below it"
-                )
-            for name in files:
-                status = os.stat(name, dir_fd=opened, follow_symlinks=False)
-                if stat.S_ISREG(status.st_mode) and not is_hidden(name):
-                    yield f"{below}/{name}" if below else name
 
     def _found(self, path: str) -> tuple[VaultRoot, VaultPath]:
         """The named folder that it lies in, and where; checked for the present caller."""
@@ -156,12 +112,9 @@ class OutsideFolders:
 
 def _identity_at(path: Path) -> tuple[int, int] | None:
     try:
-        return _identity(path.stat())
+        status = path.stat()
     except OSError:
         return None
-
-
-def _identity(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
