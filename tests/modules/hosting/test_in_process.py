@@ -100,7 +100,6 @@ async def test_whatever_a_handler_raises_is_its_failure_until_it_goes_well(make,
     [
         "async def on_enable(self):\n    while True: await asyncio.sleep(0)",
         "def __init__(self, services):\n    raise ValueError('no')",
-        "def interfaces(self):\n    raise ValueError('no')",
     ],
 )
 async def test_a_module_that_cannot_begin_leaves_nothing_behind(make, body):
