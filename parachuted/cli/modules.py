@@ -13,7 +13,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parachuted.cli.client import ask, current_vault, is_running, quoted
 from parachuted.cli.commands import Columns, Command, Json, Steps, carry_out, command, verb
@@ -122,9 +122,7 @@ def _install(source: str, options: Namespace) -> Steps:
         named = {name: value for name, value in how.items() if value is not None}
         installed = ask("POST /api/modules/install", {"source": source, **named})
     else:
-        from parachuted.modules.actions import install_module
-
-        installed = _alone(lambda approvals: install_module(approvals, source, **how))
+        installed = _alone(lambda acts, approvals: acts.install_module(approvals, source, **how))
     return (yield from _consented(options, installed["module"]["name"], installed))
 
 
@@ -153,10 +151,8 @@ def modules_approve(options: Namespace) -> Steps:
         wanted = f"?trust={options.trust}" if options.trust else ""
         consent = ask(f"GET /api/modules/{quoted(options.name)}/diff{wanted}")
     else:
-        from parachuted.modules.actions import review_module
-
-        name, trust = options.name, options.trust
-        consent = _alone(lambda approvals: review_module(approvals, name, trust))
+        asked = options.name, options.trust
+        consent = _alone(lambda acts, approvals: acts.review_module(approvals, *asked))
     if consent["state"] == "approved" and not options.trust:
         say(f"{options.name} is approved as it is.")
         return 0
@@ -176,10 +172,8 @@ def _consented(options: Namespace, name: str, consent: Json) -> Steps:
         return 1
     digest, trust = consent["hash"], options.trust
     if not is_running():
-        from parachuted.modules.hosting.status import status_of
-
         approved = yield _alone(
-            lambda approvals: status_of(approvals.approve(name, digest, trust=trust))
+            lambda acts, approvals: acts.status_of(approvals.approve(name, digest, trust=trust))
         )
         say(f"{name} is enabled, and runs from the next start of the daemon on.")
         return int(approved["problem"] is not None)
@@ -274,10 +268,10 @@ def modules_test(options: Namespace) -> int:
     return int(done.returncode != 0)
 
 
-def _alone(act: Callable[[ModuleApprovals], object]) -> Json:
+def _alone(act: Callable[[Any, ModuleApprovals], object]) -> Json:
     from parachuted.config import home_folder
-    from parachuted.modules.actions import as_document
+    from parachuted.modules import actions
     from parachuted.modules.registry.approvals import ModuleApprovals
 
     home, vault = home_folder(os.environ), Path(current_vault())
-    return as_document(act(ModuleApprovals(home, vault, env=os.environ)))
+    return actions.as_document(act(actions, ModuleApprovals(home, vault, env=os.environ)))

@@ -7,6 +7,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
@@ -17,15 +18,8 @@ from parachuted.api.flutter import ModulePrompt
 from parachuted.api.http.decorators import delete, get, post, put
 from parachuted.api.http.route import ApiCall, AppRequestModel, RequestModel, Whole
 from parachuted.errors import NotFoundError
-from parachuted.modules.actions import (
-    InstalledModule,
-    ModuleReview,
-    RemovedModule,
-    delete_data,
-    install_module,
-    remove_module,
-    review_module,
-)
+from parachuted.modules import actions
+from parachuted.modules.actions import InstalledModule, ModuleReview, RemovedModule
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.status import ModuleStatus
 from parachuted.modules.registry.approvals import ModuleApprovals
@@ -148,11 +142,8 @@ class ModuleRoutes:
     async def install(self, call: ApiCall, body: InstallModuleRequest) -> InstalledModule:
         """Install a module into the vault without running it."""
         known = {module.name for module in self._modules.status()}
-        done = await self._do(
-            lambda: install_module(
-                self._approvals, body.source, dev=body.dev, path=body.path, trust=body.trust
-            )
-        )
+        how = partial(actions.install_module, dev=body.dev, path=body.path, trust=body.trust)
+        done = await self._do(lambda: how(self._approvals, body.source))
         if done.module.name not in known:
             call.status = 201
         return done
@@ -187,11 +178,13 @@ class ModuleRoutes:
 
         `data`: delete what it keeps outside the vault, too.
         """
-        removed = await self._do(lambda: remove_module(self._approvals, name))
+        removed = await self._do(lambda: actions.remove_module(self._approvals, name))
         if not data:
             return removed
-        is_deleted = await asyncio.to_thread(delete_data, self._approvals, name)  # now it has ended
-        return replace(removed, data_deleted=is_deleted, has_data=False)
+        is_deleted = await asyncio.to_thread(
+            actions.delete_data, self._approvals, name
+        )  # now it has ended
+        return replace(removed, data_deleted=gone, has_data=False)
 
     @get(f"{_PATH}/{_NAME}/diff", _MODULE, "admin")
     async def diff(self, name: str, trust: _Trust | None = None) -> ModuleReview:
@@ -199,7 +192,7 @@ class ModuleRoutes:
 
         Without one, what the module has.
         """
-        return await asyncio.to_thread(review_module, self._approvals, name, trust)
+        return await asyncio.to_thread(actions.review_module, self._approvals, name, trust)
 
     @get(f"{_PATH}/{_NAME}/prompt", _MODULE, "admin")
     async def prompt(self, name: str) -> ModulePrompt:
