@@ -181,9 +181,7 @@ class ModuleRoutes:
         removed = await self._do(lambda: actions.remove_module(self._approvals, name))
         if not data:
             return removed
-        is_deleted = await asyncio.to_thread(
-            actions.delete_data, self._approvals, name
-        )  # now it has ended
+        gone = await asyncio.to_thread(actions.delete_data, self._approvals, name)  # it has ended
         return replace(removed, data_deleted=gone, has_data=False)
 
     @get(f"{_PATH}/{_NAME}/diff", _MODULE, "admin")
