@@ -13,6 +13,8 @@ from hashlib import sha256
 from math import isfinite
 from typing import Literal, NamedTuple, Protocol, TypeAlias, get_args
 
+import orjson
+
 from parachuted.texts.times import time_of
 from parachuted.vault import SourceType
 
@@ -126,7 +128,6 @@ _MOST = dict.fromkeys(("para_ids_involved", "status", "request_id", "run", "befo
 _MOST |= {"write": 0, "details": _TEXT, "paths": _PATH, "names": _ID, "causes": _ID}
 _MOST_SEQ = 10**19
 _TAIL = re.compile(rb',"hash":"([0-9a-f]{64})"\}\Z')
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 class ChainPosition(NamedTuple):
@@ -179,7 +180,7 @@ def line_of(event: AuditEvent, before: ChainPosition) -> tuple[bytes, ChainPosit
         elif value or value == 0:
             document[name] = clean(value, most) if isinstance(value, str) else value
     document["prev"] = before.hash
-    body = _encode(document).encode()
+    body = orjson.dumps(document)
     link = ChainPosition(before.seq + 1, sha256(body).hexdigest())
     return body[:-1] + f',"hash":"{link.hash}"}}\n'.encode(), link
 

@@ -80,13 +80,14 @@ class HostGuard:
     def _refusal_of_page(self, request: web.BaseRequest, host: str) -> str | None:
         headers = request.headers
         origins = headers.getall("Origin", ())
-        own = {f"http://{host}".lower(), f"https://{host}".lower()}  # another port is another
-        if not all(self.lists(origin) or origin.lower() in own for origin in origins):
-            return (
-                "requests from web pages of other origins are refused; api.cors_origins in "
-                "config.yaml can list some"
-            )
-        if not origins and not _OWN_SITES.issuperset(headers.getall("Sec-Fetch-Site", ())):
+        if origins:
+            own = {f"http://{host}".lower(), f"https://{host}".lower()}  # another port is another
+            if not all(self.lists(origin) or origin.lower() in own for origin in origins):
+                return (
+                    "requests from web pages of other origins are refused; api.cors_origins in "
+                    "config.yaml can list some"
+                )
+        elif not _OWN_SITES.issuperset(headers.getall("Sec-Fetch-Site", ())):
             return "requests that a page of another site makes are refused"
         if "websocket" in headers.get("Upgrade", "").lower():
             return "this daemon speaks no WebSocket; GET /api/events streams"

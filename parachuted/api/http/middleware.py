@@ -25,6 +25,7 @@ from parachuted.keys import BEYOND_PATHS, EVERYWHERE, NOBODY, NOWHERE, Identity
 from parachuted.vault import Requester, VaultRoot, printable
 
 GONE = 499
+_BAD = int(HTTPStatus.BAD_REQUEST)
 _PATHS = frozenset({"path", "file"})
 _LONG = 600
 _NAME = re.compile(r"\{(\w+):[^{}]*\}")
@@ -41,12 +42,14 @@ def event_of(
     status: int,
     error: BaseException | None,
 ) -> AuditEvent:
-    names = request.match_info if route is not None else {}
     # the files that were touched, as far as the call tells, else those that the route's path names
-    paths = call.touched if call is not None and call.touched else []
-    if names:
-        paths = paths or [text for name, text in names.items() if name in _PATHS]
-    others = [f"{name}={text[:_LONG]}" for name, text in names.items() if name not in _PATHS]
+    paths = call.touched if call is not None else []
+    others = []
+    for name, text in request.match_info.items() if route is not None else ():
+        if name not in _PATHS:
+            others.append(f"{name}={text[:_LONG]}")
+        elif not paths:
+            paths = [text]
     if requester.source_id == NOBODY.name:
         others.append(f"peer={request.remote}")
     return AuditEvent(
@@ -58,7 +61,7 @@ def event_of(
         _endpoint(request.method[:_LONG], route.path if route is not None else "(no such call)"),
         call.para_ids if call is not None else (),
         took_ms,
-        error is None and status < HTTPStatus.BAD_REQUEST,
+        error is None and status < _BAD,
         _reason(error, status),
         requester.request_id,
         status,
@@ -86,7 +89,7 @@ def _reason(error: BaseException | None, status: int) -> str | None:
     if isinstance(error, ParachuteError):
         return error.kind()
     if error is None or isinstance(error, web.HTTPException):
-        return f"answered {status}" if status >= HTTPStatus.BAD_REQUEST else None
+        return f"answered {status}" if status >= _BAD else None
     is_ended = isinstance(error, asyncio.CancelledError)
     return "it was ended before it was answered" if is_ended else type(error).__name__
 
@@ -182,6 +185,8 @@ class ApiMiddleware:
 
 def _refuse_unreadable(request: web.Request, route: Route | None) -> None:
     """Refuse what no route takes, before authentication: compressed bodies, and too large ones."""
+    if not request.can_read_body:
+        return
     headers = request.headers
     if headers.get("Content-Encoding", "identity").lower() != "identity":
         raise web.HTTPUnsupportedMediaType(text="bodies are taken as they are, not compressed")

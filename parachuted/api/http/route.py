@@ -261,7 +261,8 @@ def etags(header: str | None) -> list[str]:
 
 
 def is_known(request: web.Request, digest: str) -> bool:
-    return not {digest, "*"}.isdisjoint(etags(request.headers.get("If-None-Match")))
+    header = request.headers.get("If-None-Match")
+    return header is not None and not {digest, "*"}.isdisjoint(etags(header))
 
 
 def expected(call: ApiCall, *, any_will_do: bool = False) -> str | None:

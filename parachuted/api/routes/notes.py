@@ -9,7 +9,8 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Annotated, Literal, TypeAlias, TypeVar, get_args
 from urllib.parse import unquote_to_bytes
 
@@ -108,12 +109,19 @@ class NoteReadQuery(RequestModel):
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    """`stamp` is the status of the file that it was made from."""
+    """`stamp` is the status of the file at `place` that it was made from."""
 
     digest: str
     body: bytes
-    type: str
+    headers: Mapping[str, str]
+    place: bytes = b""
     stamp: tuple[int, ...] = ()
+
+    def is_current(self) -> bool:
+        try:
+            return _stamp(os.lstat(self.place)) == self.stamp
+        except OSError:
+            return False
 
 
 class NoteRoutes:
@@ -147,24 +155,17 @@ class NoteRoutes:
         else:
             shape = query.shape or _accepted(call.request.headers.get("Accept"))
             served = await self._present(call.files, path, shape)
-        headers = {"ETag": f'"{served.digest}"', "Vary": "Accept", "Cache-Control": "no-cache"}
         if is_known(call.request, served.digest):
-            return web.Response(status=304, headers=headers)
-        return web.Response(body=served.body, headers={**headers, "Content-Type": served.type})
+            return web.Response(status=304, headers=served.headers)
+        return web.Response(body=served.body, headers=served.headers)
 
     async def _present(self, files: AccessFilter, path: VaultPath, shape: Shape) -> _Served:
         kept = self._kept.get((path, shape))
-        if kept is not None and files.sees(path) and self._is_same(path, kept):
+        if kept is not None and files.sees(path) and kept.is_current():
             return kept
         served = await asyncio.to_thread(self._read, files, path, shape)
         self._keep(path, shape, served)
         return served
-
-    def _is_same(self, path: VaultPath, served: _Served) -> bool:
-        try:
-            return _stamp(os.lstat(self._folder + os.fsencode(path))) == served.stamp
-        except OSError:
-            return False
 
     def _keep(self, path: VaultPath, shape: Shape, served: _Served) -> None:
         """For those who read the same note often, which takes a third of the time then."""
@@ -187,8 +188,10 @@ class NoteRoutes:
             except (OSError, StorageFailedError) as error:
                 log.warning("a text that was served could not be kept", extra={"error": str(error)})
         is_old = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _YOUNG_NS
-        stamp = _stamp(status) if is_old and real == path else ()
-        return _served(shape, path, content.data, content.digest, status.st_mtime_ns / 1e9, stamp)
+        served = _served(shape, path, content.data, content.digest, status.st_mtime_ns / 1e9)
+        if not is_old or real != path:
+            return served
+        return replace(served, place=self._folder + os.fsencode(path), stamp=_stamp(status))
 
     def _version(self, files: AccessFilter, path: VaultPath, digest: str, shape: Shape) -> _Served:
         """The present text, or one that the daemon's own write replaced or left."""
@@ -224,13 +227,18 @@ def note_path(call: ApiCall, ending: str = "") -> VaultPath:
 
     Raises PathRefusedError and HTTPNotFound.
     """
-    raw = call.request.rel_url.raw_path.removeprefix(FOLDER).removesuffix(ending)
-    if "%" in raw or not raw.isascii():
-        raw = unquote_to_bytes(raw).decode("utf-8", "surrogateescape")
-    path = VaultPath.parse(raw)
+    path = _path_in(call.request.rel_url.raw_path, ending)
     if not is_note(path):
         raise no_note(call, path)
     return path
+
+
+@lru_cache(maxsize=1024)  # the same notes are asked for again and again
+def _path_in(address: str, ending: str) -> VaultPath:
+    raw = address.removeprefix(FOLDER).removesuffix(ending)
+    if "%" in raw or not raw.isascii():
+        raw = unquote_to_bytes(raw).decode("utf-8", "surrogateescape")
+    return VaultPath.parse(raw)
 
 
 def _accepted(header: str | None) -> Shape:
@@ -251,18 +259,18 @@ def _served(
     data: bytes,
     digest: str,
     modified: float,
-    stamp: tuple[int, ...] = (),
 ) -> _Served:
     """`modified` in seconds since 1970. 422 when the note is too large for that shape."""
+    headers = {"ETag": f'"{digest}"', "Vary": "Accept", "Cache-Control": "no-cache"}
     if shape == "raw":
-        return _Served(digest, data, "text/markdown; charset=utf-8", stamp)
+        return _Served(digest, data, {**headers, "Content-Type": "text/markdown; charset=utf-8"})
     if len(data) > _MOST_PARSED:
         raise web.HTTPUnprocessableEntity(
             text=f"the note is larger than {_MOST_PARSED >> 20} MB, so it is served raw only: add "
             "as=raw"
         )
     answer = answer_of(path, digest, modified, parse_note(data))
-    return _Served(digest, _write_note(answer), JSON, stamp)
+    return _Served(digest, _write_note(answer), {**headers, "Content-Type": JSON})
 
 
 def answer_of(path: VaultPath, digest: str, modified: float, note: ParsedNote) -> NoteAnswer:
