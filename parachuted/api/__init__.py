@@ -8,7 +8,6 @@ from parachuted.api.app import make_supervisor_app as make_supervisor_app
 from parachuted.api.app import serve_module as serve_module
 from parachuted.api.http.authenticator import KeyAuthenticator as KeyAuthenticator
 from parachuted.api.http.authenticator import Mode as Mode
-from parachuted.api.http.file_answers import FileAnswers as FileAnswers
 from parachuted.api.http.host_guard import HostGuard as HostGuard
 from parachuted.api.http.middleware import ApiMiddleware as ApiMiddleware
 from parachuted.api.http.module_dispatcher import RESERVED as RESERVED

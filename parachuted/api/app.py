@@ -14,8 +14,7 @@ from parachuted.api.http.module_dispatcher import ModuleDispatcher, ModuleResour
 from parachuted.api.http.route import Route, handler_of
 from parachuted.api.http.server import HttpServer, close_before_body
 from parachuted.api.http.stream import EventStreams
-from parachuted.api.routes.file_streams import FileStreamRoutes
-from parachuted.api.routes.files import FileRoutes
+from parachuted.api.routes.files import FileRoutes, FileStreamRoutes
 from parachuted.api.routes.module_services import ModuleServiceRoutes
 from parachuted.api.routes.note_changes import NoteChangeRoutes
 from parachuted.api.routes.note_moves import NoteMoveRoutes

@@ -1,34 +1,57 @@
-"""Files: the folders and files of the vault as a file browser and an editor ask for them."""
+"""Files: folders and files as a browser and an editor ask for them, and streams of any size."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
+import re
 import stat
+from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Annotated
 
-from aiohttp import web
+from aiohttp import ClientError, web
 from pydantic import Field
 
 from parachuted.access.filter import AccessFilter, unknown
 from parachuted.api.flutter import FileText, Folder, FolderEntry, WrittenFile
 from parachuted.api.http.decorators import get, put
+from parachuted.api.http.file_answers import ANY_TYPE, MEDIA_TYPES, headers_of
 from parachuted.api.http.route import (
+    CREATING,
+    KNOWN,
     WRITING,
     ApiCall,
     AppRequestModel,
     FolderParameter,
+    MediaBody,
     Path,
     expected,
+    is_known,
+    only_new,
+    refuse_watching_beyond,
 )
 from parachuted.api.routes.note_writer import author_of, keep_bases, put_file, writable
 from parachuted.errors import ConflictError, NotFoundError, PathRefusedError
 from parachuted.processes.uninterrupted import run_uninterrupted
-from parachuted.sync import can_be_merged
+from parachuted.sync import FileDigests, can_be_merged
 from parachuted.texts.times import moment
-from parachuted.vault import FileContent, Store, VaultPath, named_errors, printable, refusal
+from parachuted.vault import (
+    NOTE_SUFFIXES,
+    FileContent,
+    IncomingFile,
+    Store,
+    VaultPath,
+    WriteResult,
+    named_errors,
+    place_incoming,
+    printable,
+    refusal,
+)
 
+_PIECE = 1 << 18
+_NO_BYTES = re.compile("bytes=-0+", re.IGNORECASE)  # the last none, which aiohttp takes for all
 _LARGEST_TEXT = 10 << 20
 _VAULT = VaultPath("")
 
@@ -208,3 +231,197 @@ class FileRoutes:
             f"/api/files/{printable(path)} streams it"
         )
         raise web.HTTPRequestEntityTooLarge(max_size=_LARGEST_TEXT, actual_size=size, text=text)
+
+
+_LARGEST = 4 << 30
+_FRONTMATTER = 1 << 20
+_CONTENT = (
+    MediaBody(
+        type=ANY_TYPE,
+        says="The file, or the requested range of it, with the type that its name implies. Its "
+        "ETag is its SHA-256.",
+    ),
+    *(
+        MediaBody(type=kind, says="")
+        for kind in dict.fromkeys(kind.partition(";")[0] for kind in MEDIA_TYPES.values())
+    ),
+)
+_RANGE = {
+    "Range": "Which bytes, such as `bytes=0-1023`.",
+    "If-Range": "The ETag that the range is of; else the whole file comes.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedFile:
+    """`replaced`: the digest of what was overwritten; history has it."""
+
+    path: VaultPath
+    size: int
+    hash: str
+    created: bool
+    replaced: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    descriptor: int
+    digest: str
+    status: os.stat_result
+
+    @property
+    def etag(self) -> str:
+        return f'"{self.digest}"'
+
+    def is_as_it_was(self) -> bool:
+        now = os.fstat(self.descriptor)
+        return (now.st_mtime_ns, now.st_size) == (self.status.st_mtime_ns, self.status.st_size)
+
+
+class FileStreamRoutes:
+    def __init__(self, store: Store, digests: FileDigests) -> None:
+        self._store, self._digests = store, digests
+
+    @get(
+        "/api/files/{path:.+}",
+        "vault",
+        "read",
+        for_path_keys=True,
+        answers={200: _CONTENT, 206: _CONTENT, 304: None},
+        names={"path": "The file, relative to the vault."},
+        headers={"If-None-Match": KNOWN, **_RANGE},
+    )
+    async def download(self, call: ApiCall, path: str) -> web.StreamResponse:
+        """Any file, whole or a range of it."""
+        request, path = call.request, VaultPath.parse(path)
+        call.touched.append(path)
+        file = await asyncio.to_thread(self._open, path, call.files)
+        try:
+            if is_known(request, file.digest):
+                return web.Response(status=304, headers={"ETag": file.etag})
+            headers = headers_of(path, file.etag)
+            start, stop, status = _range(request, file)
+            if status == HTTPStatus.PARTIAL_CONTENT:
+                headers["Content-Range"] = f"bytes {start}-{stop - 1}/{file.status.st_size}"
+            response = web.StreamResponse(status=status, headers=headers)
+            response.content_length = stop - start
+            await response.prepare(request)
+            if request.method != "HEAD":
+                await _send(request, response, file, start, stop)
+            return response
+        finally:
+            os.close(file.descriptor)
+
+    def _open(self, path: VaultPath, files: AccessFilter) -> _Open:
+        real = files.find(path)
+        try:
+            with named_errors(path), self._store.root.opened_file(real) as descriptor:
+                digest = self._digests.digest(real, descriptor)
+                return _Open(os.dup(descriptor), digest, os.fstat(descriptor))
+        except NotFoundError as error:
+            raise unknown(path) from error
+
+    @put(
+        "/api/files/{path:.+}",
+        "vault",
+        "write",
+        for_path_keys=True,
+        largest_body=_LARGEST,
+        answers={200: UploadedFile, 201: UploadedFile},
+        names={"path": "The file, relative to the vault."},
+        headers=CREATING,
+        uploads=MediaBody(type=ANY_TYPE, says="The whole file."),
+    )
+    async def upload(self, call: ApiCall, path: str) -> UploadedFile:
+        """Create or replace any file with the body.
+
+        Nothing is written unless the whole body arrived.
+        """
+        file = await asyncio.to_thread(writable, call, VaultPath.parse(path))
+        base, is_new = expected(call), only_new(call)
+        incoming = await run_uninterrupted(IncomingFile, self._store.objects)
+        with incoming:
+            await _receive(call, incoming)
+            written = await run_uninterrupted(
+                self._place, call, file, incoming, base, is_new=is_new
+            )
+        call.touched.append(file)
+        await self._store.notice([file])
+        is_new_file = written.before is None
+        call.status = 201 if is_new_file else 200
+        call.tag(incoming.digest)
+        replaced = written.before if written.changed else None
+        return UploadedFile(file, incoming.size, incoming.digest, is_new_file, replaced)
+
+    def _place(
+        self,
+        call: ApiCall,
+        path: VaultPath,
+        incoming: IncomingFile,
+        base: str | None,
+        *,
+        is_new: bool,
+    ) -> WriteResult:
+        if path.endswith(NOTE_SUFFIXES):
+            text = incoming.beginning(_FRONTMATTER)
+            refuse_watching_beyond(call.reading, self._store, path, lambda _before: text)
+        author = author_of(self._store, call)
+        try:
+            return place_incoming(self._store, path, incoming, author, base=base, is_new=is_new)
+        except ConflictError as error:
+            raise web.HTTPConflict(text=error.message) from error
+        except NotFoundError as error:
+            raise web.HTTPConflict(
+                text=f"{printable(path)} is not there; nothing was written"
+            ) from error
+
+
+async def _receive(call: ApiCall, incoming: IncomingFile) -> None:
+    try:
+        async for piece in call.chunks():
+            await run_uninterrupted(incoming.write, piece)
+    except (ConnectionError, ClientError, web.RequestPayloadError) as error:
+        raise web.HTTPBadRequest(text="the upload was cut short; nothing was written") from error
+    if call.request.content_length not in {None, incoming.size}:
+        raise web.HTTPBadRequest(text="the upload was cut short; nothing was written")
+
+
+async def _send(
+    request: web.Request, response: web.StreamResponse, file: _Open, start: int, stop: int
+) -> None:
+    """Cut the connection when the file is no longer what the headers said.
+
+    Not aiohttp's `FileResponse`, which opens a path and whose ETag is not of the content.
+    """
+    try:
+        while start < stop:
+            piece = await asyncio.to_thread(
+                os.pread, file.descriptor, min(_PIECE, stop - start), start
+            )
+            if not piece or not file.is_as_it_was():
+                break
+            await response.write(piece)
+            start += len(piece)
+    except ConnectionError:
+        return  # who asked has gone
+    if start < stop and request.transport is not None:
+        request.transport.abort()
+
+
+def _range(request: web.Request, file: _Open) -> tuple[int, int, int]:
+    """Start, stop and status; a range that makes no sense counts as none."""
+    size, whole = file.status.st_size, (0, file.status.st_size, 200)
+    if request.headers.get("If-Range", file.etag) != file.etag or "Range" not in request.headers:
+        return whole
+    try:
+        asked = request.http_range
+    except ValueError:
+        return whole
+    start = size if _NO_BYTES.fullmatch(request.headers["Range"]) else asked.start or 0
+    start = max(0, size + start) if start < 0 else start
+    stop = size if asked.stop is None else min(asked.stop, size)
+    if start >= stop:
+        raise web.HTTPRequestRangeNotSatisfiable(
+            headers={"Content-Range": f"bytes */{size}"}, text=f"the file has {size} bytes"
+        )
+    return start, stop, 206
