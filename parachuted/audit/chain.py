@@ -4,7 +4,6 @@ shows. A line's hash is the SHA-256 of the line as it would be without it, byte 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -191,7 +190,7 @@ def read_line(raw: bytes) -> ChainLine | None:
     if found is None:
         return None
     try:
-        document = json.loads(raw)
+        document = orjson.loads(raw)
     except (ValueError, RecursionError):
         return None
     seq, prev = document.get("seq"), document.get("prev")
