@@ -366,8 +366,7 @@ def diff(options: Namespace) -> Steps:
     cascade = "false" if options.only else "true"
     answer = yield ask(f"GET /api/runs/{quoted(options.run_name)}/diff?cascade={cascade}")
     for file in answer["files"]:
-        came = f", which was {file['source']}" if file["source"] is not None else ""
-        say(f"{file['path']}{came}: {_lines(file) or 'changed'}, by {', '.join(file['runs'])}")
+        say(f"{file['path']}, by {', '.join(file['runs'])}")
         say_diff(file["diff"])
     runs = count(len(answer["runs"]), "run")
     if answer["files"]:

@@ -150,6 +150,7 @@ def _exchange(request: str, body: dict[str, object] | None, timeout_s: float, mo
     name = f"[{host}]" if ":" in host else host
     head = f"{request} HTTP/1.1\r\nHost: {name}:{port}\r\nConnection: close\r\n{more}"
     head += f"Authorization: Bearer {record['token']}\r\n" if "token" in record else ""
+    head += "" if body is None else "Content-Type: application/json\r\n"
     head += f"Content-Length: {len(payload)}\r\n\r\n"
     # bytes, since for a text Python would load its table of international names
     address: Any = (host.encode(), port)

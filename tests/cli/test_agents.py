@@ -12,7 +12,7 @@ from tests.cli.command_line import CommandLine
 from tests.stories.daemon_rig import Live, note, save
 
 
-async def test_agents_are_listed_audited_explained_and_a_note_is_trusted(
+async def test_agents_are_listed_and_explained_and_a_note_is_trusted(
     live: Live, vault, command_line: CommandLine
 ):
     does = command_line.tells
@@ -23,8 +23,6 @@ async def test_agents_are_listed_audited_explained_and_a_note_is_trusted(
         await daemon_rig.settled()
         listed = (await does("agents", "list")).splitlines()
         assert [line.split()[0] for line in listed[1:3]] == ["curator", "maintenance"]
-        calm = "No agent has private data, strangers' text and a way out at once."
-        assert calm in await does("agents", "audit")
         explained = await does("sandbox", "explain", "curator")
         for part in ("runs here: yes", "  writes: 1\n", "network: none", "\ncontainer: none"):
             assert part in explained

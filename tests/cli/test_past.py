@@ -51,7 +51,7 @@ def test_what_a_run_changed_is_shown_file_by_file(running: CommandLine):
     run = run_of(running)
     reported = running.does("diff", run)
 
-    assert reported.startswith(f"AGENTS.md: +{running.json('diff', run)['files'][0]['added']} ")
+    assert reported.startswith(f"AGENTS.md, by {run}\n")
     assert "+  - Plant the tomatoes out" in reported
     assert f"1 run, 1 file. Take it back with: parachute undo {run}" in reported
     assert running.does("diff", run, "--only") == reported
