@@ -524,3 +524,12 @@ class ElsewhereRoutes(ImportRoutes):
     async def install_plugin(self) -> dict[str, Any]:
         """501, with what to do instead."""
         return Response(status=501, body={"error": _NO_PLUGINS, "detail": _NO_PLUGINS})  # type: ignore[return-value]
+
+    @route("POST", "/{slug}/update", prefix=_PLUGINS, tolerant=True)
+    @route("DELETE", "/{slug}", prefix=_PLUGINS, tolerant=True)
+    @route("GET", "/{slug}/check-update", prefix=_PLUGINS, tolerant=True)
+    @route("GET", "/{slug}/{kind}/{name}", prefix=_PLUGINS, tolerant=True)
+    async def plugin(self, slug: str, kind: str = "", name: str = "") -> dict[str, Any]:
+        """404: there is none."""
+        del kind, name
+        raise NotFoundError(f"there is no plugin {slug[:80]!r}: {_NO_PLUGINS}")

@@ -20,7 +20,6 @@ from parachuted.history.run_account import save, with_writes
 from parachuted.vault import (
     Author,
     LinkRewrites,
-    RewriteLinks,
     Store,
     VaultPath,
     Write,
@@ -116,9 +115,7 @@ def follow_links(
         note = parse_note(store.read(path, keep=True).data)
         data, left = rewrites.rewritten(note, was)
         with suppress(ConflictError):
-            return store.edit(
-                path, RewriteLinks(data=data), author, base=digest_of(note.data)
-            ), left
+            return store.replace(path, data, author, base=digest_of(note.data)), left
     raise ParachuteError("it is being changed")
 
 

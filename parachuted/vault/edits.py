@@ -72,10 +72,6 @@ class ReplaceAll:
     data: bytes
 
 
-class RewriteLinks(ReplaceAll):
-    """The same text but for links that follow a file which moved: no words of the caller's."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextSpan:
     start: int

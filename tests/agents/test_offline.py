@@ -181,6 +181,19 @@ async def test_a_section_that_is_switched_off_is_not_written(
     assert ("update_context", "History") in called(outcome)
 
 
+async def test_a_link_that_follows_a_move_makes_the_section_no_persons(reported_notes, offline):
+    await offline()
+    moved = "P/home/AGENTS.md"
+    reported_notes.notes[OWN] = reported_notes.notes[OWN].replace(HOUSE, moved)
+    reported_notes.notes[moved] = reported_notes.notes.pop(HOUSE)
+    before = reported_notes.notes[OWN]
+    reported_notes.notes[moved] = "# The house\n"
+    await offline()
+
+    assert f"[The house]({moved})" in reported_notes.notes[OWN].partition("<!-- end")[0]
+    assert f"]({moved})" in before
+
+
 async def test_what_is_below_the_generated_lines_stays(reported_notes, offline):
     await offline()
     reported_notes.notes[OWN] += "\nmy *own* line\u2028too\n"

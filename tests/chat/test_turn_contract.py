@@ -121,6 +121,14 @@ async def test_workspaces_imports_and_plugins_are_as_the_app_decodes_them(chat):
     refused = await chat.request("POST", "/api/plugins/install", body={"url": "x"})
     assert refused.status == 501
     assert ".skills/" in decode(refused.body, "detail:s error:s")["detail"], "where they go"
+    for method, path in (
+        ("POST", "x/update"),
+        ("DELETE", "x"),
+        ("GET", "x/check-update"),
+        ("GET", "x/skills/y"),
+    ):
+        with pytest.raises(NotFoundError):
+            await chat.request(method, f"/api/plugins/{path}")
 
 
 CLAUDE_CODE = (
