@@ -53,7 +53,6 @@ LONGEST_FIRST = (
     "tests/cli/test_backup.py",
     "tests/test_packaging.py",
     "tests/test_readme.py",
-    "tests/state/test_journal.py",
     "tests/access/test_events.py",
     "tests/stories/test_saving.py",
 )

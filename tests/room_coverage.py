@@ -40,7 +40,6 @@ ROOMS = frozenset(
 JOINED = frozenset(
     {
         "mcp/test_servers.py",
-        "modules/hosting/test_module_hooks.py",
         "modules/hosting/test_module_runs_conversation.py",
         "modules/hosting/test_run_resources.py",
         "stories/test_watch_queries.py",

@@ -106,7 +106,7 @@ _KINDS = (
     ),
     _event(
         "permission.answered",
-        "An agent's request was answered (once, session or never), or is no longer open "
+        "An agent's request was answered (once, session or deny), or is not open any more "
         "(unanswered or ended).",
         "id:id run:id session:id agent:id kind:id what:text answer:id",
     ),

@@ -15,7 +15,6 @@ from datetime import date, datetime
 from pathlib import Path
 from types import MappingProxyType
 
-from parachuted.access.caller import NO_CALLER, Caller
 from parachuted.events.catalog import CATALOG
 from parachuted.texts.times import moment_text, time_of
 
@@ -48,7 +47,7 @@ _DEEPEST = 50
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookEvent:
     """What a hook receives. In `data`, `path` and `watcher` are relative to the vault; other paths
-    are absolute. `caller` is what a participating module acts with; programs are not given it.
+    are absolute.
     """
 
     event: str
@@ -60,7 +59,6 @@ class HookEvent:
     cwd: str | Path | None = None
     cause: Mapping[str, object] | None = None
     diff: Mapping[str, object] | None = None
-    caller: Caller = NO_CALLER
 
     @property
     def subject(self) -> str | None:

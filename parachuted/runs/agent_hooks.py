@@ -12,7 +12,6 @@ from datetime import datetime
 from pathlib import Path
 
 from parachuted.access.agent_config import module_of_agent
-from parachuted.access.caller import NO_CALLER, Caller
 from parachuted.access.strangers import Strangers, Taint
 from parachuted.agents.calling import call_tool
 from parachuted.agents.job import CompactionAnswer, PermissionStep, QuestionStep, Tool, ToolResult
@@ -69,11 +68,10 @@ class AgentHooks:
         session: str | None = None,
         folder: str | None = None,
         cause: Mapping[str, object] | None = None,
-        caller: Callable[[], Caller] = lambda: NO_CALLER,
     ) -> None:
         self._shared, self.run, self._agent, self._taint = shared, run, agent, taint
         self._session, self._module = session or run, module_of_agent(agent)
-        self._folder, self._cause, self._caller = folder, cause, caller
+        self._folder, self._cause = folder, cause
         self._calls, self._ended, self._refusal = 0, "", ""
 
     @property
@@ -99,7 +97,6 @@ class AgentHooks:
             data={**data, "agent_id": self.run, "agent_type": self._agent},
             cause=self._cause,
             diff=diff,
-            caller=replace(self._caller(), taint=self._taint),
         )
         decision = await self._shared.asker.ask(hook_event)
         if decision.sources:

@@ -112,7 +112,6 @@ class Run(ABC):
             session=session,
             folder=folder,
             cause=parts.hooks.cause_of(task, self.agent),
-            caller=self.lent_caller,
         )
         self.audit = RunAudit(parts.vaults.audit, parts.clock, parts.backend.name, task, self.agent)
         self.vault = parts.vaults.of_run(
@@ -124,10 +123,6 @@ class Run(ABC):
     @abstractmethod
     def caller(self) -> Caller:
         """On whose behalf its tools work."""
-
-    def lent_caller(self) -> Caller:
-        """What a module acts with that takes part by a hook."""
-        return self.caller()
 
     def brief(
         self,

@@ -220,8 +220,6 @@ async def test_hooks_add_to_a_runs_prompt_and_cannot_keep_it_from_ending(tmp_pat
     assert len(curator_rig.backend.jobs) == 1
     assert curator_rig.backend.jobs[0].prompt.endswith("\n\nWrite in French.")
     assert [asked.event for asked in scripted.asked] == ["prompt.before", "stop.before"]
-    acts = [asked.caller for asked in scripted.asked]  # with which modules take part
-    assert all(act.request.is_valid() and act.chain.led_by and act.causes for act in acts)
 
 
 async def test_a_call_that_failed_is_reported_as_a_failure_alone():

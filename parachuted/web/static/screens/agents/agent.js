@@ -26,7 +26,6 @@ export function Agent({ name }) {
         <ul class="simple columns">${told.files.first.map((/** @type {string} */ one) => html`<li key=${one}><a href=${noteAddress(one)}>${one}</a></li>`)}</ul>`}
       ${told.always_refused && html`<h2>${t.agents.refused}</h2><ul>${told.always_refused.map((/** @type {string} */ one) => html`<li key=${one}>${one}</li>`)}</ul>
         <h2>${t.agents.after}</h2><p>${told.after_strangers_text}</p>`}
-      ${told.container && html`<details><summary>${t.agents.container}</summary><pre class="command" tabindex="0">${JSON.stringify(told.container, null, 2)}</pre></details>`}
       ${of.system_prompt && html`<details><summary>${t.agents.prompt}</summary><pre class="command" tabindex="0">${of.system_prompt}</pre></details>`}`;
   }}<//></article>`;
 }

@@ -40,7 +40,7 @@ export function Hook({ of, onChange }) {
     ${of.description && html`<p>${of.description}</p>`}
     ${of.problem && html`<p class="problem" role="alert"><span><${Words} text=${of.problem} /></span></p>`}
     <${Facts} of=${[
-      [t.hooks.facts.events, of.events.join(', ')], [t.hooks.facts.matcher, of.matcher ?? of.condition], [t.hooks.facts.command, of.command],
+      [t.hooks.facts.events, of.events.join(', ')], [t.hooks.facts.matcher, of.matcher], [t.hooks.facts.command, of.command],
       [t.hooks.facts.timeout, t.hooks.seconds(of.timeout_s)], [t.hooks.facts.runs, t.hooks.times(of)], [t.hooks.facts.slowest, of.slowest_ms && t.hooks.ms(of.slowest_ms)],
     ]} />
     ${trial && html`<section class="card" role="status"><p><strong>${t.hooks.tried(trial)}</strong></p>${trial.runs.map((/** @type {any} */ one) => html`<${Texts} key=${one.id} of=${one} />`)}</section>`}

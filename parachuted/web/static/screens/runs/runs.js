@@ -96,7 +96,7 @@ function Run({ id }) {
     </dl>
     <${Shown} of=${diff}>${(/** @type {any} */ changed) => html`
       ${!found.undone && changed.files.length > 0 && may('curator', 'write') && html`<${Undo} changed=${changed} isAsked=${isAsked} ask=${setAsked} undo=${undo} />`}
-      ${changed.files.map((/** @type {any} */ one) => html`<section key=${one.path} class="changed"><h2><a href=${noteAddress(one.path)}>${one.path}</a> <span class="soft">+${one.added ?? '?'} -${one.removed ?? '?'}</span></h2>
+      ${changed.files.map((/** @type {any} */ one) => html`<section key=${one.path} class="changed"><h2><a href=${noteAddress(one.path)}>${one.path}</a></h2>
         ${one.diff ? html`<${UnifiedDiff} text=${one.diff} />` : html`<p class="soft">${t.app.noDiff}</p>`}</section>`)}
       ${changed.files.length === 0 && html`<p class="soft">${t.runs.wroteNothing}</p>`}`}
     <//>`}<//></article>`;
@@ -106,6 +106,6 @@ function Run({ id }) {
 const Undo = ({ changed, isAsked, ask, undo }) => (isAsked ? html`
   <section class="card" role="alert">
     <p>${t.runs.takesBack(changed.runs.length, changed.files.length)}</p>
-    <ul>${changed.files.map((/** @type {any} */ one) => html`<li key=${one.path}>${one.path} <span class="soft">+${one.removed ?? '?'} -${one.added ?? '?'}</span></li>`)}</ul>
+    <ul>${changed.files.map((/** @type {any} */ one) => html`<li key=${one.path}>${one.path}</li>`)}</ul>
     <p class="row"><${Button} kind="danger" icon="undo" onClick=${undo}>${t.runs.undoNow}<//><${Button} onClick=${() => ask(false)}>${t.app.cancel}<//></p>
   </section>` : html`<p class="actions"><${Button} icon="undo" onClick=${() => ask(true)}>${t.runs.undo}<//></p>`);
