@@ -99,7 +99,7 @@ def remove_module(approvals: ModuleApprovals, name: str) -> RemovedModule:
 
 
 def delete_data(approvals: ModuleApprovals, name: str) -> bool:
-    """Whether a module that is no longer approved had any. Raises OutdatedError."""
+    """Whether a module that is not approved any more had any. Raises OutdatedError."""
     if any(entry.name == name and entry.approved_digest for entry in approvals.entries()):
         raise OutdatedError(
             f"{name} is still approved, so its data stays; "

@@ -389,7 +389,7 @@ async def _receive(call: ApiCall, incoming: IncomingFile) -> None:
 async def _send(
     request: web.Request, response: web.StreamResponse, file: _Open, start: int, stop: int
 ) -> None:
-    """Cut the connection when the file is no longer what the headers said.
+    """Cut the connection when the file is not what the headers said any more.
 
     Not aiohttp's `FileResponse`, which opens a path and whose ETag is not of the content.
     """

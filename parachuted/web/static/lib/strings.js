@@ -460,7 +460,7 @@ export const t = {
     tokens: (/** @type {number} */ count) => `${count.toLocaleString()} tokens`,
     prompt: 'What goes into the prompt',
     promptText: 'The whole prompt',
-    parts: /** @type {Record<string, string>} */ ({ base: 'the agent’s words', bounds: 'what it may reach', tools: 'this conversation', context: 'context', journal: 'journal', entity: 'Brain', brain: 'Brain', working_directory: 'the working folder', skill: 'the skill that you chose' }),
+    parts: /** @type {Record<string, string>} */ ({ base: 'the agent’s words', bounds: 'what it may reach', tools: 'this conversation', context: 'context', journal: 'journal', brain: 'Brain', working_directory: 'the working folder', skill: 'the skill that you chose' }),
     onlyFolders: 'Only in these folders',
     foldersList: 'Folders, one a line',
     noneOfThem: 'none',
