@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, TypeAlias
 from parachuted.errors import ParachuteError
 from parachuted.modules import AgentRun, ServerEvent
 
-from .messages import Message
+from .messages import Message, new_message_id
 from .permissions import ChatName
 from .session import Session
 from .turn_events import Event, Resumption, TurnSteps
@@ -205,6 +205,7 @@ class Turn:
     waiting: int = 0
     number: int = 0
     question: Message | None = None
+    answer_id: str = field(default_factory=new_message_id)
     ended: EndedTurn | None = None
     error: ParachuteError | None = None
     began: float = field(default_factory=time.monotonic)

@@ -333,7 +333,7 @@ class TurnWork:
         if failed:
             details["failed"] = failed
         answer = Message(
-            id=new_message_id(),
+            id=turn.answer_id,  # what is tried again is there once
             role="assistant",
             content=turn.steps.text,
             at=now(),

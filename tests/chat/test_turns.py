@@ -24,7 +24,7 @@ from parachuted.modules import (
     Response,
 )
 from tests.chat.app_decoder import decode
-from tests.chat.chat_of import texts
+from tests.chat.chat_of import sessions_of, texts
 from tests.chat.scripted_runs import (
     ask,
     events_of,
@@ -113,6 +113,18 @@ async def test_a_file_that_refuses_the_answer_ends_the_turn_with_an_error(vault)
         assert only(events, "text")["content"] == "In the sun."
         (path,) = (vault / "Chat/sessions").iterdir()
         assert path.read_bytes() == b"\xff\xfe no text"
+
+
+async def test_an_answer_that_is_in_the_file_is_not_put_there_again(vault, monkeypatch):
+    async with scripted_chat(vault, words("In the sun.")) as (module, _):
+
+        async def fails(_session_id):
+            raise NotFoundError("it was renamed just now")
+
+        monkeypatch.setattr(sessions_of(module), "get", fails)
+        events = await ask(module, "Where do the beans go?")
+        assert events[-1]["type"] == "typed_error"
+    assert files(vault).count("In the sun.") == 1
 
 
 async def test_a_turn_goes_on_without_its_client_and_others_follow_it(vault):
