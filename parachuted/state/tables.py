@@ -6,7 +6,7 @@ import json
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -187,23 +187,31 @@ def open_state(path: Path) -> StateStore:
     )
     earlier = path.with_name(_EARLIER)
     if earlier.exists():
-        with storage_errors(f"{_EARLIER} could not be read"), state.batch():
-            for table, key, document in _earlier_changes(earlier):
-                if document is None:
-                    state.drop(table, key)
-                else:
-                    state.put(table, key, document)
-        earlier.unlink()
+        with storage_errors(f"{_EARLIER} could not be read"):
+            damaged = list[bytes]()
+            with state.batch():
+                for table, key, document in _earlier_changes(earlier, damaged):
+                    if document is None:
+                        state.drop(table, key)
+                    else:
+                        state.put(table, key, document)
+            if damaged:
+                aside = earlier.replace(earlier.with_name(f"{_EARLIER}.garbled"))
+                lost = f"{len(damaged)} lines of {_EARLIER} could not be read"
+                state.database.problem = f"{lost}; it was set aside as {aside.name}"
+            else:
+                earlier.unlink()
     return state
 
 
-def _earlier_changes(path: Path) -> Iterator[tuple[str, str, Record | None]]:
-    """The changes of a journal, but for lines that are damaged: each has its checksum before it."""
-    for line in path.read_bytes().split(b"\n"):
-        with suppress(ValueError):
-            if line[:8] == b"%08x" % zlib.crc32(line[9:]):
-                content = json.loads(line[9:])
-                yield from content if isinstance(content, list) else ()
+def _earlier_changes(path: Path, damaged: list[bytes]) -> Iterator[tuple[str, str, Record | None]]:
+    """The changes of a journal; `damaged` gets lines that do not fit the checksum before them."""
+    for line in filter(None, path.read_bytes().split(b"\n")):
+        if line[:8] == b"%08x" % zlib.crc32(line[9:]):
+            content = json.loads(line[9:])
+            yield from content if isinstance(content, list) else ()
+        else:
+            damaged.append(line)
 
 
 def _encoded(document: Mapping[str, object]) -> str:

@@ -115,13 +115,18 @@ def test_what_version_0_1_kept_is_taken_over_once(path):
         [["t", "a", None], ["u", "a", {"n": 2}]],
     ]
     lines = [b"%08x %s" % (zlib.crc32(text := json.dumps(one).encode()), text) for one in changes]
-    path.with_name("state.journal").write_bytes(
-        b"\n".join([*lines, lines[1].replace(b"1", b"2"), b"torn", b"\xff", lines[2][:9]])
-    )
-
-    for _ in range(2):
-        assert on_disk(path) == {"t": {"b\udcff": {"n": "ü"}}, "u": {"a": {"n": 2}}}
-    assert not path.with_name("state.journal").exists()
+    earlier, aside = path.with_name("state.journal"), path.with_name("state.journal.garbled")
+    for damaged in ([], [lines[1].replace(b"1", b"2"), b"torn", b"\xff", lines[2][:9]]):
+        data = b"\n".join([*lines, *damaged])
+        earlier.write_bytes(data)
+        state = open_state(path)
+        said = "4 lines of state.journal could not be read; it was set aside as " + aside.name
+        assert state.problem == (said if damaged else None)
+        state.close()
+        for _ in range(2):
+            assert on_disk(path) == {"t": {"b\udcff": {"n": "ü"}}, "u": {"a": {"n": 2}}}
+        assert not earlier.exists()
+        assert not damaged or aside.read_bytes() == data
 
 
 def test_a_damaged_file_is_set_aside_and_what_is_lost_is_said(path):
