@@ -45,6 +45,7 @@ _TEXTS = "objects"
 _REBUILT = frozenset({"search.db"})
 _PLACES = ("vault", "home", "made")
 _IN_MEMORY = 16 << 20
+_READINGS = 5
 _BROKEN = (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile)
 
 
@@ -128,8 +129,9 @@ def _ordered(folders: dict[str, Path], *, with_secrets: bool) -> Iterator[tuple[
             yield "home", path
         for path in _files(vault / ".parachute", is_home=False):
             yield "vault", path
-    for path in _files(vault, is_home=False):
-        yield "vault", path
+    for _ in range(2):  # the second time what was moved meanwhile to where the first had been
+        for path in _files(vault, is_home=False):
+            yield "vault", path
 
 
 def _files(folder: Path, *, is_home: bool, with_secrets: bool = False) -> Iterator[Path]:
@@ -185,12 +187,25 @@ def _add(tar: tarfile.TarFile, name: str, path: Path) -> None:
         tar.addfile(entry)
         return
     with tempfile.SpooledTemporaryFile(_IN_MEMORY) as copy:  # its size is known beforehand
-        if not (_is_database(path) and _copy_database(path, copy)):
-            with path.open("rb") as file:
-                shutil.copyfileobj(file, copy)
+        entry.mtime = _copy(path, copy).st_mtime
         entry.size = copy.tell()
         copy.seek(0)
         tar.addfile(entry, copy)
+
+
+def _copy(path: Path, copy: IO[bytes]) -> os.stat_result:
+    """The file, read again where it was saved meanwhile, and what it was found to be."""
+    for _ in range(_READINGS):
+        found = path.stat()
+        copy.seek(0)
+        copy.truncate()
+        if not (_is_database(path) and _copy_database(path, copy)):
+            with path.open("rb") as file:
+                shutil.copyfileobj(file, copy)
+        now = path.stat()
+        if (now.st_mtime_ns, now.st_size) == (found.st_mtime_ns, found.st_size):
+            break
+    return found
 
 
 def _copy_database(path: Path, copy: IO[bytes]) -> bool:

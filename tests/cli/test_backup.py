@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.cli import main
+from parachuted.cli import backup, main
 from tests.cli.command_line import CommandLine
 
 FILE, LINK, FOLDER = tarfile.REGTYPE, tarfile.SYMTYPE, tarfile.DIRTYPE
@@ -108,6 +108,43 @@ def test_a_backup_of_a_daemon_at_work_brings_all_of_it_back(
     command_line.does("audit", "verify")
     assert run in command_line.does("why", "AGENTS.md")
     assert "changed AGENTS.md" in command_line.does("undo", run, "--yes")
+
+
+def test_a_note_that_is_moved_or_saved_meanwhile_is_whole_in_the_archive(
+    command_line: CommandLine, tmp_path: Path, monkeypatch
+):
+    """Moved from the folder that is read last to the one that is read first."""
+    for folder in ("a", "z"):
+        (command_line.vault / folder).mkdir()
+        for name in ("first", "late"):
+            (command_line.vault / folder / f"{name}.md").write_text(f"# {name} in {folder}\n")
+    (command_line.vault / "saved.md").write_text("# Old, and much longer\n")
+    command_line.does("vault", "set", str(command_line.vault))
+    add, copy, seen = backup._add, shutil.copyfileobj, list[Path]()
+
+    def add_and_move(tar: tarfile.TarFile, name: str, path: Path) -> None:
+        add(tar, name, path)
+        if path.name == "first.md" and not seen:
+            seen.append(path.with_name("moved.md"))
+            other = {"a": "z", "z": "a"}[path.parent.name]
+            (command_line.vault / other / "late.md").rename(seen[0])
+
+    def copy_and_save(source, target) -> None:
+        if str(source.name).endswith("vault/saved.md") and source.read(5) == b"# Old":
+            target.write(b"# Old")
+            (command_line.vault / "saved.md").write_text("# New\n")
+        source.seek(0)
+        copy(source, target)
+
+    monkeypatch.setattr(backup, "_add", add_and_move)
+    monkeypatch.setattr(backup.shutil, "copyfileobj", copy_and_save)
+    monkeypatch.chdir(tmp_path)
+    assert main(["backup", "all.tar.gz"]) == 0
+    monkeypatch.undo()
+
+    command_line.does("restore", "all.tar.gz", "--replace")
+    assert seen[0].read_text().startswith("# late in ")
+    assert (command_line.vault / "saved.md").read_text() == "# New\n"
 
 
 def test_a_restore_puts_nothing_over_what_is_there_unless_asked_to(
