@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime
 from hashlib import blake2b
 
+from parachuted.access.private_text import is_shortened
 from parachuted.agents.calling import call_tool
 from parachuted.agents.extract import (
     GENERATED,
@@ -110,8 +111,8 @@ class _Run:
             text = compose(note, digest)
             if text is None:
                 yield TextStep(
-                    text=f"The section {SECTION} of {self._job.watcher} was not "
-                    "generated, so it is left as it is."
+                    text=f"The section {SECTION} of {self._job.watcher} was not generated, or has "
+                    "a private part, so it is left as it is."
                 )
             if text is None or is_switched_off(note) or text == _section_text(note):
                 return
@@ -185,12 +186,14 @@ def write_digest(
 
 def compose(note: ParsedNote, digest: str) -> str | None:
     """The digest, its mark, and what a person wrote below that. None where what the section holds
-    is not as it was generated: it is a person's.
+    is not as it was generated, or has a private part: it is a person's.
     """
     present, below = _section_text(note), ""
     if present:
         mark = _END.search(present)
         inside = present[: mark.start()] if mark is not None else ""
+        if is_shortened(present):  # the private part below it would be lost
+            return None
         if mark is None or mark[1] not in {_check(inside), _check(_LINK_TARGET.sub("", inside))}:
             return None
         if _lines(inside) == _lines(digest):

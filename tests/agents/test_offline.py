@@ -355,6 +355,15 @@ def test_a_generated_section_is_known_again_with_other_line_ends():
         assert compose(note, digest) == text
 
 
+def test_a_section_with_a_private_part_below_it_is_left_as_it_is():
+    digest = write_digest("AGENTS.md", [extract_note("a/AGENTS.md", "# a\n")])
+    below = "### Own\n\nmine\n"
+    for heading, is_left in (("### Own", False), ("### (private part 1: left out)", True)):
+        text = f"{compose(parse_note(b'# V'), digest)}\n\n{below.replace('### Own', heading)}"
+        note = parse_note(f"# V\n\n## Watching\n\n{text}".encode())
+        assert (compose(note, write_digest("AGENTS.md", [])) is None) == is_left
+
+
 HOSTILE = (
     st.text(st.sampled_from("#-*+>`~<!%[]()|\\=: \n\r\tax1.\u2028\u202e\ufeff\udcff\0/"))
     | st.text()
