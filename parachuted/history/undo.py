@@ -302,15 +302,18 @@ def runs_of_session(
 
 
 def _keeping(history: WriteJournal, note: VaultPath) -> dict[str, dict[str, object]]:
-    names = dict.fromkeys(one.run for one in trail_of(history, note) if one.run is not None)
+    trail = trail_of(history, note)
     calls = {
         name: document
-        for name in names
+        for name in dict.fromkeys(one.run for one in trail if one.run is not None)
         if (document := history.run(name)) is not None
         and str(document["agent"]).startswith(_MODULE)
     }
-    owner = next((call["agent"] for call in calls.values()), None)
-    return {name: one for name, one in calls.items() if one["agent"] == owner}
+    # one that had this name before is another conversation; what a person brought back is the same
+    made = [at for at, one in enumerate(trail) if one.kind == "created" and one.run in calls]
+    own = {one.run for one in trail[made[-1] if made else 0 :]}
+    owner = next((call["agent"] for name, call in calls.items() if name in own), None)
+    return {name: one for name, one in calls.items() if name in own and one["agent"] == owner}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

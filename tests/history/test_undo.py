@@ -12,7 +12,7 @@ import pytest
 from parachuted.agents.job import Job
 from parachuted.errors import EditRefusedError, NotFoundError
 from parachuted.history.run_account import save
-from parachuted.history.undo import UndoResult
+from parachuted.history.undo import UndoResult, runs_of_session
 from parachuted.testing import Block, ScriptedBackend, use
 from parachuted.vault import AppendToSection, Author, VaultPath
 from parachuted.vault.trail import run_document
@@ -62,6 +62,24 @@ async def undo_of(rig: CuratorRig, watcher: str) -> UndoResult:
 
 def is_now(rig: CuratorRig, watcher: str, outcome: str) -> None:
     save(rig.history, {**rig.history.run(run_of(rig, watcher)), "outcome": outcome})
+
+
+def test_a_conversation_is_another_one_than_that_which_had_its_name(tmp_path: Path):
+    rig, talk = CuratorRig(folder=tmp_path, backend=ScriptedBackend(edits)), VaultPath("talk.md")
+    rig.begin_with(a=A)
+    for turn in "12":
+        run = partial(run_document, started=rig.clock(), causes=[{"id": f"c{turn}"}])
+        for name, agent, path in (
+            (f"r{turn}", "module:chat", talk),
+            (f"r{turn}f", "module:brain", VaultPath(f"fact{turn}.md")),
+        ):
+            save(rig.history, run(name, watcher=path, agent=agent))
+            author = Author(by=agent, run=name, causes=(f"c{turn}",))
+            rig.store.create(path, b"# X\n", author)
+        if turn == "1":
+            rig.store.delete(talk, Author(by="module:chat", run="r1", causes=("c1",)))
+
+    assert [run["id"] for run in runs_of_session(rig.history, talk)] == ["r2f"]
 
 
 async def test_a_run_is_taken_back_with_all_that_followed(rig: CuratorRig):
