@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from typing import Final, Literal
@@ -215,9 +216,38 @@ def without_type(text: str, name: str) -> str:
 
 def _edited(text: str, types: Mapping[str, object]) -> str:
     try:
-        return edit_yaml(text, {("types",): types}, limit=_LARGEST)
+        whole = edit_yaml(text, {("types",): types}, limit=_LARGEST)
+        return whole if len(types) > 1 else _with_lines_of(text, whole, *types)
     except YamlRejectedError as error:
         raise EditRefusedError(f"{PATH} was not changed: {error}; put that right first") from error
+
+
+def _with_lines_of(text: str, whole: str, name: str) -> str:
+    """The text with the lines that `whole` has of that type; `whole` where that means another."""
+    lines, (start, stop) = _lines_of(text, name)
+    new, (begin, end) = _lines_of(whole, name)
+    own = "".join([*lines[:start], *new[begin:end], *lines[stop:]])
+    with suppress(YamlRejectedError):
+        nodes = [read_yaml(one, limit=2 * _LARGEST) for one in (own, whole)]
+        return own if nodes[0] and nodes[1] and nodes[0].plain() == nodes[1].plain() else whole
+    return whole
+
+
+def _lines_of(text: str, name: str) -> tuple[list[str], tuple[int, int]]:
+    """All lines, and from which to which those of the type are: none behind the last type."""
+    lines, root = text.splitlines(keepends=True), read_yaml(text, limit=2 * _LARGEST)
+    tops = list(root.entries or ()) if root else []
+    at = next((at for at, (key, _) in enumerate(tops) if key == "types"), len(tops))
+    after = tops[at + 1][1].line - 1 if at + 1 < len(tops) else len(lines)
+    types = [(key, one.line - 1) for key, one in (tops[at][1].entries or ())] if tops[at:] else []
+    ends = [*(line for _, line in types[1:]), after]
+    for (key, start), end in zip(types, ends, strict=False):
+        while end > start + 1 and lines[end - 1].strip()[:1] in {"", "#"}:
+            end -= 1  # noqa: PLW2901  what is written between two types is of neither
+        after = end
+        if key == name:
+            return lines, (start, end)
+    return lines, (after, after)
 
 
 def _written(one: EntityType) -> dict[str, object]:

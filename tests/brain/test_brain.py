@@ -226,6 +226,20 @@ async def test_types_are_edited_as_a_file_and_all_else_in_it_stays(tmp_path: Pat
             await module.request("DELETE", "/types/recipe")
 
 
+async def test_lines_of_other_types_stay_byte_for_byte(tmp_path: Path):
+    types = (
+        "types:\n    person: {icon: x,folder: people}   # mine\n    recipe:   # food\n"
+        "        description: two\n          lines\n        folder:    recipes\n\n# end\n"
+    )
+    write(tmp_path, "Brain/types.yaml", types)
+    async with brain(tmp_path) as module:
+        await module.request("POST", "/types", body={"name": "plant", "fields": {}})
+        text = (tmp_path / "Brain/types.yaml").read_text()
+        assert text.replace("    plant:\n        folder: plants\n        fields: []\n", "") == types
+        await module.request("DELETE", "/types/plant")
+        assert (tmp_path / "Brain/types.yaml").read_text() == types
+
+
 async def test_types_are_there_without_a_file_and_searches_are_kept(empty_brain, tmp_path: Path):
     shown = await empty_brain.request("GET", "/types")
 
