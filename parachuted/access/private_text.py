@@ -1,6 +1,7 @@
 """Private text: what of a note enters no prompt and no index that an agent reads. Pure.
 
-In place of a private part an agent reads one line. It changes such a note section by section.
+In place of a private part an agent reads one line. It changes such a note section by section, or
+adds to its end.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Mapping
 
 from parachuted.access.private_parts import private_parts
 from parachuted.errors import ActRefusedError
-from parachuted.vault import Edit, ReplaceSpans, SeveralEdits, parse_note
+from parachuted.vault import Edit, ReplaceAll, ReplaceSpans, SeveralEdits, parse_note
 
 LEFT_OUT = re.compile(r"^(?:#{1,6} )?\(private part \d+: left out\)", re.MULTILINE)
 
@@ -55,6 +56,15 @@ def left_out_of(answer: object) -> str:
         elif isinstance(one, list | tuple):
             open_.extend(one)
     return ""
+
+
+def added_to_whole(edit: Edit, before: bytes) -> Edit:
+    """An agent's text that adds to the end of the one that it was shown adds to the whole one."""
+    shown = without_private(before)
+    if shown is before or not isinstance(edit, ReplaceAll) or not edit.data.startswith(shown):
+        return edit
+    added = edit.data[len(shown) :]
+    return ReplaceAll(data=before + added) if added else edit
 
 
 def refuse_losing_private(edit: Edit, before: bytes, after: bytes) -> None:

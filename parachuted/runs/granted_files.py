@@ -16,7 +16,11 @@ from functools import partial
 
 from parachuted.access.caller import Caller, CallRecord, CurrentRun
 from parachuted.access.notes import Writer
-from parachuted.access.private_text import refuse_losing_private, without_private
+from parachuted.access.private_text import (
+    added_to_whole,
+    refuse_losing_private,
+    without_private,
+)
 from parachuted.access.run_guard import ProposedChange, RunGuard
 from parachuted.access.strangers import MARK, Strangers, Taint, marked, says_stranger
 from parachuted.audit.chain import AuditRecorder
@@ -421,9 +425,10 @@ class GrantedFiles:
                 raise NotFoundError(f"{printable(real)} is not in the vault")
             data = marked(real, whole or b"") if needs_mark else whole
             return plan(action="create", base=None, data=data), edit, b""
-        before = present.data
+        before, sees_private = present.data, self._sees_private(real)
+        edit = edit if sees_private else added_to_whole(edit, before)
         after = self._applied(real, edit, base, present)
-        if not self._sees_private(real):
+        if not sees_private:
             refuse_losing_private(edit, before, after)
         if needs_mark or says_stranger(before):
             edit = _marking(real, edit, after)

@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.access.private_parts import private_parts
-from parachuted.access.private_text import LEFT_OUT, refuse_losing_private, without_private
+from parachuted.access.private_text import (
+    LEFT_OUT,
+    added_to_whole,
+    refuse_losing_private,
+    without_private,
+)
 from parachuted.errors import ActRefusedError
 from parachuted.vault import (
     AppendToSection,
@@ -66,6 +71,13 @@ PIECES = st.sampled_from(
     ]
 )
 TEXTS = st.lists(PIECES, max_size=14).map(lambda pieces: "".join(pieces).encode())
+
+
+def test_what_is_added_to_the_end_is_added_to_the_whole_text():
+    added = added_to_whole(ReplaceAll(data=SHOWN + b"- watered\n"), NOTE)
+    assert apply_edit(added, NOTE) == NOTE + b"- watered\n"
+    for data in (SHOWN, SHOWN.replace(b"beans", b"peas"), b"# All new\n"):
+        assert added_to_whole(ReplaceAll(data=data), NOTE) == ReplaceAll(data=data)
 
 
 def test_a_section_is_left_out_with_all_below_its_heading():

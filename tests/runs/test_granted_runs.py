@@ -244,6 +244,10 @@ async def test_a_run_is_not_shown_what_is_private_and_cannot_lose_it(module_rig)
         refused = await call(notes, "write_note", path="Work/day.md", text=words)
         assert "private part" in refused
     assert "heliotrope" in module_rig.text("Work/day.md")
+    # as a module does that writes an entry into the day
+    text, shown = (one.replace("sown", "reaped") for one in (text, shown))
+    await call(notes, "write_note", path="Work/day.md", text=f"{shown}\n# Eve\n\nrain\n")
+    assert module_rig.text("Work/day.md") == f"{text}\n# Eve\n\nrain\n"
 
 
 async def test_a_modules_own_code_sees_what_is_private_where_it_may_write(module_rig):
