@@ -203,6 +203,10 @@ class Module:
         del para_id
         return None
 
+    def interfaces(self) -> Mapping[str, object]:
+        """The objects behind `provides`: by default the module itself."""
+        return dict.fromkeys(self.provides, self)
+
 
 class ModuleTasks:
     """Tasks of a module's code that have not ended; `failed` is called with each error."""

@@ -221,7 +221,7 @@ class InProcessHost(ModuleHost):
         self._problems: dict[str, str] = {}
         self._handlers: dict[str, tuple[Callable[..., object], HandlerArguments]] = {}
         self.instance: Module | None = None
-        self._provided: frozenset[str] = frozenset()
+        self._interfaces: Mapping[str, object] = {}
         self._is_enabled = False
 
     @property
@@ -243,13 +243,15 @@ class InProcessHost(ModuleHost):
             )
             self._is_enabled = True
             await self._run("on_enable", module.on_enable(), limit_s, context)
-            self._provided = frozenset(self.declared.provides)
+            found = await self._run("interfaces", _awaited(module.interfaces), limit_s, context)
+            named = dict(found) if isinstance(found, Mapping) else {}
+            self._interfaces = {name: named.get(name, module) for name in self.declared.provides}
         except BaseException:
             await self.stop()
             raise
 
     async def stop(self) -> None:
-        module, self.instance, self._provided = self.instance, None, frozenset()
+        module, self.instance, self._interfaces = self.instance, None, {}
         if module is not None:
             if self._is_enabled:
                 self._is_enabled = False
@@ -266,12 +268,12 @@ class InProcessHost(ModuleHost):
         unload(self.name, self._approved.tree)
 
     def provides(self, name: str) -> bool:
-        return self._is_enabled and name in self._provided
+        return self._is_enabled and name in self._interfaces
 
     async def call_interface(
         self, name: str, method: str, args: Args, kwargs: Mapping[str, Any], caller: Caller
     ) -> object:
-        found = self.instance if name in self._provided else None
+        found = self._interfaces.get(name)
         if not is_offered(found, name, method) or is_every_modules(method, found):
             raise ActRefusedError(
                 f"{name} has no method {method}: its provider declares one by @interface({name!r})"
