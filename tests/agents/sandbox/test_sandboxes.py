@@ -14,7 +14,6 @@ from parachuted.agents.job import RunFolder
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.agents.sandbox.options import packaged_text
 from parachuted.errors import AgentFailedError, AgentUnavailableError
-from tests.agents.conftest import until
 from tests.agents.sandbox.conftest import DEADLINE_S, boxed, files_in, fill, made_by, spec_of
 
 
