@@ -35,7 +35,8 @@ from parachuted.vault import (
     new_id,
     printable,
 )
-from parachuted.vault.trail import Digests, requested, run_document, wrote
+from parachuted.vault.chains import chains_of, wrote
+from parachuted.vault.trail import requested, run_document
 
 NAME = "curator"
 RUNNING = "running"
@@ -51,7 +52,9 @@ _COSTS = ("cost_usd", "input_tokens", "output_tokens")
 
 @dataclass(slots=True, kw_only=True)
 class RunAccount:
-    """One run: `changes` is what it reviews, `agent` who works, `cost` that of all its attempts."""
+    """One run: `changes` is what it reviews, `agent` who works, `cost` that of all its attempts,
+    `since` the last write before this one.
+    """
 
     task: Task
     backend: str
@@ -64,6 +67,7 @@ class RunAccount:
     steps: list[dict[str, object]] = field(default_factory=list)
     cost: RunResult | None = None
     agent: str = NAME
+    since: int = 0
 
     def note(self, step: Step) -> None:
         if isinstance(step, RunResult):
@@ -72,8 +76,9 @@ class RunAccount:
             self.steps.append(_step(step))
 
     @property
-    def net(self) -> dict[str, Digests]:
-        return net_of(self.written)
+    def changed(self) -> list[str]:
+        """The files, without those that are again as it found them."""
+        return list(dict.fromkeys(chain.path for chain in chains_of(self.written)))
 
     @property
     def last_said(self) -> str | None:
@@ -89,15 +94,19 @@ class RunAccounts:
     def open(self, account: RunAccount) -> None:
         """The run has started, perhaps again: its earlier cost is kept."""
         account.cost = self._cost(str(account.task.run))
+        account.since = self._history.last_write()
         self._save(
             account, RunOutcome(result="unchanged", reason="the agent is at work"), state=RUNNING
         )
 
     def wait(self, account: RunAccount, reason: str) -> None:
+        """What it wrote is taken back."""
         self._save(account, RunOutcome(result="unchanged", reason=reason), state=WAITING)
 
     def close(self, account: RunAccount, outcome: RunOutcome, at: datetime) -> None:
-        self._save(account, outcome, state=outcome.result, ended=at)
+        writes = self._history.writes_by(str(account.task.run))
+        own = [write for write in writes if write.id > account.since]
+        self._save(account, outcome, state=outcome.result, ended=at, writes=own)
 
     def _cost(self, run: str) -> RunResult | None:
         if (document := self._history.run(run)) is None:
@@ -108,7 +117,13 @@ class RunAccounts:
         )
 
     def _save(
-        self, account: RunAccount, outcome: RunOutcome, *, state: str, ended: datetime | None = None
+        self,
+        account: RunAccount,
+        outcome: RunOutcome,
+        *,
+        state: str,
+        ended: datetime | None = None,
+        writes: Sequence[Write] = (),
     ) -> None:
         task, cost = account.task, account.cost
         document = run_document(
@@ -126,7 +141,7 @@ class RunAccounts:
             reason=outcome.reason,
             reviewed=[_reviewed(note) for note in account.changes[:_MOST_REVIEWED]],
             reviewed_count=len(account.changes),
-            wrote=[wrote(path, net, self._objects) for path, net in account.net.items()],
+            wrote=wrote(writes, self._history, self._objects),
             steps=account.steps,
             prompt_digest=hashlib.sha256(
                 f"{account.system_prompt}\0{account.prompt}".encode("utf-8", "replace")
@@ -311,21 +326,14 @@ def new_act(
     )
 
 
-def net_of(writes: Iterable[Write | WriteResult]) -> dict[str, Digests]:
-    """For each file that these writes, oldest first, changed: its digests before and after."""
-    net: dict[str, Digests] = {}
-    for write in writes:
-        net[write.path] = (net.get(write.path, (write.before,))[0], write.after)
-    return {path: digests for path, digests in net.items() if digests[0] != digests[1]}
-
-
 def with_writes(document: Mapping[str, object], store: Store) -> dict[str, object]:
-    net = net_of(store.history.writes_by(str(document["id"])))
+    writes = store.history.writes_by(str(document["id"]))
+    found = wrote(writes, store.history, store.objects)
     return {
         **document,
         "ended": store.clock().isoformat(),
-        "outcome": "changed" if net else "unchanged",
-        "wrote": [wrote(path, digests, store.objects) for path, digests in net.items()],
+        "outcome": "changed" if found else "unchanged",
+        "wrote": found,
     }
 
 

@@ -19,10 +19,10 @@ from parachuted.vault import (
     VaultPath,
     Write,
     count_changed,
-    diff_of,
     printable,
     trail_of,
 )
+from parachuted.vault.chains import WriteChain, chains_of
 from parachuted.vault.merge import same_lines
 from parachuted.vault.trail import PERSON
 
@@ -120,7 +120,8 @@ class HistoryQueries:
             writes += own
             if not own:
                 found += _accounted(document)
-        return self._net(sorted(writes, key=lambda write: write.id)) + found
+        chains = chains_of(sorted(writes, key=lambda write: write.id), self._history.other_half)
+        return [*map(self._difference, chains), *found]
 
     def _change(
         self, version: TextVersion, before: TextVersion | None, sees: Callable[[str], bool]
@@ -144,43 +145,13 @@ class HistoryQueries:
             kept=version.digest is not None and version.digest in self._objects,
         )
 
-    def _net(self, writes: Sequence[Write]) -> list[FileDiff]:
-        """Each unbroken chain of writes as one difference, along moves."""
-        chains: dict[str, list[_Chain]] = {}
-        for write in writes:
-            other = self._history.other_half(write)
-            if other is not None and write.after is None:
-                continue  # its other half, which came right before, has taken the chain along
-            source = other.path if other is not None else write.path
-            known = chains.get(source, [])
-            before = other.before if other is not None else write.before
-            if known and known[-1].after == before:
-                known[-1].go_on(write)
-            else:
-                known = [*known, _Chain(write, source, before)]
-            if source != write.path:
-                chains.pop(source, None)
-                known = [*chains.get(write.path, []), *known]
-            chains[write.path] = known
-        found = [chain for many in chains.values() for chain in many]
-        return [
-            self._difference(chain)
-            for chain in found
-            if chain.before != chain.after or chain.source != chain.path
-        ]
-
-    def _difference(self, chain: _Chain) -> FileDiff:
-        before, after = self._text(chain.before), self._text(chain.after)
-        source = chain.source if chain.source != chain.path and chain.before is not None else None
-        diff = f"(an earlier text of {printable(chain.path)} is no longer kept)"
-        if before is not None and after is not None:
-            diff = diff_of(before, after, chain.path, source=source)
+    def _difference(self, chain: WriteChain[Write]) -> FileDiff:
         return FileDiff(
             path=VaultPath(chain.path),
-            runs=tuple(dict.fromkeys(chain.runs)),
+            runs=tuple(dict.fromkeys(str(write.author.run) for write in chain.writes)),
             before=chain.before,
             after=chain.after,
-            diff=diff,
+            diff=chain.diff(self._objects),
         )
 
     def _text(self, digest: str | None) -> bytes | None:
@@ -192,17 +163,6 @@ def _counted(before: bytes | None, after: bytes | None) -> tuple[int | None, int
     if before is None or after is None:
         return None, None
     return count_changed(before, after) or (None, None)
-
-
-class _Chain:
-    def __init__(self, first: Write, source: str, before: str | None) -> None:
-        self.source, self.before = source, before
-        self.runs: list[str] = []
-        self.go_on(first)
-
-    def go_on(self, write: Write) -> None:
-        self.path, self.after = write.path, write.after
-        self.runs.append(str(write.author.run))
 
 
 def _accounted(document: Mapping[str, object]) -> list[FileDiff]:

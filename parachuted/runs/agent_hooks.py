@@ -188,8 +188,8 @@ class AgentHooks:
     def outcome(
         self, account: RunAccount, otherwise: str, *, suggested: Sequence[str] = ()
     ) -> RunOutcome:
-        if account.net:
-            updated = f"updated {', '.join(printable(path) for path in account.net)}"
+        if paths := account.changed:
+            updated = f"updated {', '.join(map(printable, paths))}"
             reason = f"{updated}; {self._refusal}" if self._refusal else updated
             return RunOutcome(result="changed", reason=reason)
         if suggested:

@@ -397,7 +397,6 @@ class CuratorRun(Run):
                 )
         store = self.parts.vaults.store
         await store.notice([note.path for note in reverted if note.changed])
-        self.account.written = ()
         await self._curator.reviews.settle(self._looked, failed=True)
         await asyncio.to_thread(self.parts.accounts.wait, self.account, reason)
 

@@ -296,7 +296,7 @@ class Run(ABC):
             "reason": outcome.reason,
         }
         log.info("run ended", extra={**ended, "agent": account.agent})
-        paths = [printable(path) for path in account.net]
+        paths = list(map(printable, account.changed))
         cost = account.cost.cost_usd if account.cost else 0.0
         self.parts.hooks.publish("run.finished", **ended, paths=paths, cost_usd=cost)
 

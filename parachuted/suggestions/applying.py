@@ -37,7 +37,8 @@ from parachuted.vault import (
     new_id,
     printable,
 )
-from parachuted.vault.trail import run_document, wrote
+from parachuted.vault.chains import wrote
+from parachuted.vault.trail import run_document
 
 _LARGEST_TARGET, _MOST_SHOWN = 8 << 20, 64 << 10
 _GONE, _SINCE = "the file is gone", "the file was changed since in the same place"
@@ -249,9 +250,7 @@ class SuggestionApplier:
             ended=now.isoformat(),
             reason=f"{suggestion.action} {path}, suggested by {suggestion.source_agent} as "
             f"{suggestion.id}, approved by {suggestion.resolved_by}",
-            wrote=[
-                wrote(write.path, (write.before, write.after), vault.objects) for write in writes
-            ],
+            wrote=wrote(writes, vault.history, vault.objects),
             suggestion={
                 name: getattr(suggestion, name) for name in ("id", "source_agent", "resolved_by")
             },

@@ -10,14 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from parachuted.vault.merge import diff_of
 from parachuted.vault.objects import ObjectStore
-from parachuted.vault.paths import printable
 from parachuted.vault.root import digest_of
 from parachuted.vault.write_journal import WriteJournal
 from parachuted.vault.write_records import ObservedWrite, Write
-
-Digests = tuple[str | None, str | None]
 
 
 def run_document(
@@ -55,17 +51,6 @@ def requested(
     """The entries of `causes` that a person's request began."""
     rest = {"kind": "request", "path": path, "files": files, "at": at.isoformat()}
     return [{"id": cause, **rest} for cause in causes]
-
-
-def wrote(path: str, digests: Digests, objects: ObjectStore) -> dict[str, object]:
-    """An entry of `wrote`: a file, the digests before and after, and the difference."""
-    before, after = (b"" if digest is None else objects.get(digest) or b"" for digest in digests)
-    return {
-        "path": printable(path),
-        "before": digests[0],
-        "after": digests[1],
-        "diff": diff_of(before, after, path),
-    }
 
 
 PERSON = "person"

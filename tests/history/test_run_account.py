@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,22 @@ from parachuted.history.run_account import (
     causes_of,
     has_ended,
     is_bookkeeping,
+    new_act,
     save,
 )
 from parachuted.state import open_state
 from parachuted.tasks import Cause, Causes, RunOutcome, Task
-from parachuted.vault import ObjectStore, VaultPath, WriteJournal, WriteResult
+from parachuted.vault import (
+    Author,
+    ObjectStore,
+    VaultPath,
+    Write,
+    WriteJournal,
+    WriteResult,
+    digest_of,
+)
 from parachuted.vault.trail import run_document
+from tests.tools.conftest import ToolsRig
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 TASK = Task(
@@ -84,6 +95,30 @@ def wrote(before: str | None, after: str | None, path: str = "w.md") -> WriteRes
     return WriteResult(path=VaultPath(path), before=before, after=after)
 
 
+def did(rig: RunAccountRig, *texts: bytes, path: str = "w.md", run: str = "r1") -> None:
+    """That run wrote each of these texts over the one before it."""
+    digests = list(map(rig.objects.put, texts))
+    author = Author(by="curator", run=run)
+    for before, after in pairwise(digests):
+        rig.history.intend(
+            Write(
+                at=NOON,
+                path=path,
+                author=author,
+                operation="ReplaceAll",
+                before=before,
+                after=after,
+                temporary="t",
+            )
+        )
+
+
+def told(rig: RunAccountRig, one: RunAccount) -> list[tuple[str, str]]:
+    """The changed lines of each entry of `wrote`."""
+    rig.accounts.close(one, RunOutcome(result="changed", reason=""), NOON)
+    return [(entry["path"], entry["diff"].partition("@@\n")[2]) for entry in rig.document["wrote"]]
+
+
 def test_a_run_is_running_waits_and_has_ended(account_rig: RunAccountRig):
     def told() -> tuple[object, ...]:
         document = account_rig.document
@@ -116,20 +151,55 @@ def test_the_causes_are_reported_as_far_as_they_are_known(account_rig: RunAccoun
 
 
 def test_what_was_written_is_reported_as_one_difference_a_file(account_rig: RunAccountRig):
-    first, second, third = (account_rig.objects.put(text) for text in (b"1\n", b"2\n", b"3\n"))
-    account_rig.accounts.close(
-        account(wrote(first, second), wrote(second, third), wrote(first, first, "v.md")),
-        RunOutcome(result="changed", reason=""),
-        NOON,
-    )
+    did(account_rig, b"1\n", b"2\n", b"3\n")
+    did(account_rig, b"1\n", b"1\n", path="v.md")
 
+    assert told(account_rig, account()) == [("w.md", "-1\n+3\n")]
     (item,) = account_rig.document["wrote"]
-    assert (item["path"], item["before"], item["after"]) == ("w.md", first, third)
-    assert item["diff"].endswith("-1\n+3\n")
+    assert (item["before"], item["after"]) == (digest_of(b"1\n"), digest_of(b"3\n"))
+
+
+def test_what_a_person_wrote_between_is_not_reported_as_the_runs(
+    account_rig: RunAccountRig,
+):
+    did(account_rig, b"1\n", b"2\n")
+    did(account_rig, b"2\nmine\n", b"3\nmine\n")
+
+    assert told(account_rig, account()) == [("w.md", "-1\n+2\n"), ("w.md", "-2\n+3\n mine\n")]
+    assert account(wrote("a", "b"), wrote("mine", "a")).changed == ["w.md"]
+
+
+def test_a_persons_lines_are_not_those_of_a_call_that_moved_them(
+    tools_rig: ToolsRig,
+):
+    note, other = VaultPath("note.md"), VaultPath("other.md")
+    tools_rig.save("note.md", "a\n")
+    act = new_act("mcp:phone", NOON, watcher="note.md", reason="tidied")
+    tools_rig.store.replace(note, b"b\n", act.author)
+    tools_rig.save("note.md", "b\nmine\n")
+    tools_rig.store.replace(note, b"c\nmine\n", act.author)
+    tools_rig.store.move(note, other, act.author)
+    found = act.end(tools_rig.store, "tidied")["wrote"]
+
+    assert [one["path"] for one in found] == ["note.md", "other.md", "note.md"]
+    assert not any(sign + "mine" in one["diff"] for one in found for sign in "+-")
+    assert "rename from note.md\nrename to other.md\n" in found[1]["diff"]
+
+
+def test_what_an_earlier_attempt_wrote_is_not_reported(account_rig: RunAccountRig):
+    did(account_rig, b"1\n", b"2\n")
+    again = account()
+    account_rig.accounts.open(again)
+    did(account_rig, b"1\n", b"3\n")
+
+    assert told(account_rig, again) == [("w.md", "-1\n+3\n")]
 
 
 def test_what_was_written_and_taken_back_is_nothing(account_rig: RunAccountRig):
-    assert account(wrote("a", "b"), wrote("b", "a")).net == {}
+    did(account_rig, b"1\n", b"2\n", b"1\n")
+
+    assert told(account_rig, account()) == []
+    assert account(wrote("a", "b"), wrote("b", "a")).changed == []
 
 
 def test_steps_and_cost_are_reported_within_bounds(account_rig: RunAccountRig):

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
-from parachuted.vault import ObjectStore
 from parachuted.vault.author import Author
 from parachuted.vault.paths import VaultPath
 from parachuted.vault.root import digest_of
-from parachuted.vault.trail import TextVersion, requested, run_document, trail_of, wrote
+from parachuted.vault.trail import TextVersion, requested, run_document, trail_of
 
 A, B, C = VaultPath("a.md"), VaultPath("b.md"), VaultPath("c.md")
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
@@ -113,14 +111,3 @@ def test_what_is_not_given_is_empty_and_a_request_is_a_cause():
     assert document["causes"] == [
         {"id": "c-1", "kind": "request", "path": "note.md", "files": 2, "at": NOON.isoformat()}
     ]
-
-
-def test_a_written_file_shows_its_difference_even_when_it_is_new(tmp_path: Path):
-    objects = ObjectStore(tmp_path)
-    digest = objects.put(b"a\n")
-
-    entry = wrote("note.md", (None, digest), objects)
-    objects.close()
-
-    assert (entry["path"], entry["before"], entry["after"]) == ("note.md", None, digest)
-    assert "+a\n" in str(entry["diff"])
