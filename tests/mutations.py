@@ -223,6 +223,13 @@ MUTATIONS = (
         new="if False:",
         tests="tests/history/test_undo.py",
     ),
+    Mutation(
+        name="history: a person's lines as a run's",
+        file="parachuted/vault/chains.py",
+        old="if known and known[-1].after == before:",
+        new="if known:",
+        tests="tests/history/test_run_account.py",
+    ),
 )
 
 

@@ -157,7 +157,7 @@ _ADVICE: Mapping[str, tuple[str, Remedy | None]] = {
         "restart",
     ),
     "disk": ("Make room on the disk; what waits is written by itself.", None),
-    "state": ("Restart: what can be found in the vault is found again.", "restart"),
+    "tables": ("Restart: what can be found in the vault is found again.", "restart"),
     "snapshot": ("Nothing to do: the vault was looked through instead.", None),
     "history": ("Restart; if it comes again, restore the history from a backup.", "restart"),
     "recovered": ("Read the file, and its history, whether all is as you want it.", None),

@@ -105,8 +105,9 @@ class DoctorRoutes:
         )
 
     def _databases(self) -> DatabaseList:
-        store = self._store
-        found = [store.history.status(), store.objects.seen_status(), self._search.status()]
+        store, state = self._store, self._watched.state
+        found = [store.history.status(), state.database.status()]
+        found += [store.objects.seen_status(), self._search.status()]
         if self._gateway is not None:
             found.append(self._gateway.usage_store.database.status())
         return DatabaseList(SQLITE_VERSION, found)

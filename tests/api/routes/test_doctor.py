@@ -33,12 +33,14 @@ async def test_the_doctor_names_each_note_that_cannot_be_read_and_why(vault, dae
 async def test_each_problem_comes_with_advice_and_a_remedy_of_the_api(daemon_rig: DaemonRig):
     daemon_rig.daemon.watched.problems.set("missing", "600 of 700 files are gone")
     daemon_rig.daemon.watched.problems.set("file:Kitchen/a.md", "it cannot be read")
+    daemon_rig.daemon.watched.problems.set("tables", "the state was damaged")
     found = {one["about"]: one for one in (await get(daemon_rig, "/api/doctor"))["findings"]}
 
     missing, file = found["missing"], found["file:Kitchen/a.md"]
     assert (missing["remedy"], missing["is_problem"]) == ("accept_missing", True)
     assert "Put the files back" in missing["advice"]
     assert (file["path"], file["remedy"]) == ("Kitchen/a.md", "scan")
+    assert (found["tables"]["remedy"], bool(found["tables"]["advice"])) == ("restart", True)
 
 
 async def test_the_doctor_shows_the_state_of_every_database(vault, daemon_rig: DaemonRig):
@@ -48,7 +50,7 @@ async def test_the_doctor_shows_the_state_of_every_database(vault, daemon_rig: D
 
     files = {one["file"]: one for one in answer["files"]}
     assert answer["sqlite"] == sqlite3.sqlite_version
-    for name, version in {"history.db": 3, "seen.db": 1, "search.db": 6}.items():
+    for name, version in {"history.db": 3, "state.db": 1, "seen.db": 1, "search.db": 6}.items():
         assert files[name]["version"] == version
         assert files[name]["size"] > 0
     assert all(file["problem"] is None for file in files.values())
