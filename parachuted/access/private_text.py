@@ -1,7 +1,7 @@
 """Private text: what of a note enters no prompt and no index that an agent reads. Pure.
 
 In place of a private part an agent reads one line. It changes such a note section by section, or
-adds to its end.
+adds lines to it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
-from parachuted.access.private_parts import private_parts
+from parachuted.access.private_parts import PrivatePart, private_parts
 from parachuted.errors import ActRefusedError
 from parachuted.vault import Edit, ReplaceAll, ReplaceSpans, SeveralEdits, parse_note
 
@@ -25,11 +25,14 @@ def without_private(data: bytes) -> bytes:
         return data
     shown, end = [], 0
     for number, part in enumerate(private, 1):
-        heading = b"#" * part.level + b" " if part.level else b""
-        mark = b"%b(private part %d: left out)" % (heading, number)
-        shown += [data[end : part.start], mark + note.eol]
+        shown += [data[end : part.start], _line_for(number, part) + note.eol]
         end = part.stop
     return b"".join([*shown, data[end:]])
+
+
+def _line_for(number: int, part: PrivatePart) -> bytes:
+    heading = b"#" * part.level + b" " if part.level else b""
+    return b"%b(private part %d: left out)" % (heading, number)
 
 
 def visible_to_agents(text: str) -> str:
@@ -59,12 +62,23 @@ def left_out_of(answer: object) -> str:
 
 
 def added_to_whole(edit: Edit, before: bytes) -> Edit:
-    """An agent's text that adds to the end of the one that it was shown adds to the whole one."""
+    """An agent's text that adds lines to the one that it was shown, and takes none away, adds them
+    to the whole one.
+    """
     shown = without_private(before)
-    if shown is before or not isinstance(edit, ReplaceAll) or not edit.data.startswith(shown):
+    if shown is before or not isinstance(edit, ReplaceAll) or edit.data == shown:
         return edit
-    added = edit.data[len(shown) :]
-    return ReplaceAll(data=before + added) if added else edit
+    data, rest = edit.data, iter(edit.data.splitlines(keepends=True))
+    if not all(line in rest for line in shown.splitlines(keepends=True)):
+        return edit
+    note = parse_note(before)
+    for number, part in enumerate(private_parts(note), 1):
+        line = _line_for(number, part) + note.eol
+        if data.count(line) != 1:
+            return edit
+        text = before[part.start : part.stop]
+        data = data.replace(line, text if text.endswith(b"\n") else text + note.eol)
+    return ReplaceAll(data=data)
 
 
 def refuse_losing_private(edit: Edit, before: bytes, after: bytes) -> None:

@@ -73,10 +73,12 @@ PIECES = st.sampled_from(
 TEXTS = st.lists(PIECES, max_size=14).map(lambda pieces: "".join(pieces).encode())
 
 
-def test_what_is_added_to_the_end_is_added_to_the_whole_text():
-    added = added_to_whole(ReplaceAll(data=SHOWN + b"- watered\n"), NOTE)
-    assert apply_edit(added, NOTE) == NOTE + b"- watered\n"
-    for data in (SHOWN, SHOWN.replace(b"beans", b"peas"), b"# All new\n"):
+def test_lines_that_are_added_are_added_to_the_whole_text():
+    for new in (b"%b- watered\n", b"---\na: b\n---\n%b"):
+        added = added_to_whole(ReplaceAll(data=new % SHOWN), NOTE)
+        assert apply_edit(added, NOTE) == new % NOTE
+    twice = SHOWN + b"\n## (private part 1: left out)\n"
+    for data in (SHOWN, twice, SHOWN.replace(b"beans", b"peas"), b"# All new\n"):
         assert added_to_whole(ReplaceAll(data=data), NOTE) == ReplaceAll(data=data)
 
 

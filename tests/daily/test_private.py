@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from parachuted.access.private_text import added_to_whole, visible_to_agents
 from parachuted.errors import AgentUnavailableError, NotFoundError
 from parachuted.testing import ModuleHarness
+from parachuted.vault import ReplaceAll, apply_edit
 from tests.daily.journal_of import DAY, NOON, FakeBrain, daily
+from tests.module_files import daily_file
+
+append, new_journal = daily_file("journal").append, daily_file("journal").new_journal
+Entry = daily_file("entry").Entry
+
+
+def test_an_agents_entry_is_added_to_a_day_with_a_private_one():
+    mine = Entry(key="aaaaaaaaaaaa", title="10:30", body="Kim is ill.", is_private=True)
+    day = append(new_journal("2026-02-24"), mine)
+    new = Entry(key="bbbbbbbbbbbb", title="11:30", body="Sown.")
+    for text in (day, append(day, replace(new, key="cccccccccccc")), day.removesuffix("\n")):
+        shown = visible_to_agents(text)
+        assert "ill" not in shown
+        added = added_to_whole(ReplaceAll(data=append(shown, new).encode()), text.encode())
+        assert apply_edit(added, text.encode()).decode() == append(text, new)
 
 
 @pytest.mark.parametrize("layout", ["journals", "entries"])
