@@ -292,7 +292,8 @@ class TurnWork:
             meta["suggestions"] = list(result.suggestions)
         ended = await self._end(turn, meta, result.run_id)
         made_with = replace(inputs.session, history=ended.session.history)
-        await self._resuming.keep(made_with, inputs.mode, result.session_id or turn.transcript)
+        transcript = result.session_id or turn.transcript or None
+        await self._resuming.keep(made_with, inputs.mode, transcript)
         return ended
 
     async def _say(self, turn: Turn, text: str, meta: Mapping[str, object]) -> EndedTurn:

@@ -295,9 +295,9 @@ class ToolUseStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionStep:
-    """The session that the run goes on in; `is_resumed`: it is the one that was asked for, with all
-    that was said there. `tools` are what the agent can call, `model` is which one answers, where
-    the backend says so.
+    """The session that the run goes on in ("" where no later run can); `is_resumed`: it is the one
+    that was asked for, with all that was said there. `tools` are what the agent can call, `model`
+    is which one answers, where the backend says so.
     """
 
     session_id: str

@@ -55,6 +55,7 @@ class StepReader:
 
     def __init__(self, job: Job, *, resumed: str | None = None) -> None:
         self.resumed, self._max_turns = resumed, job.limits.max_turns
+        self._is_boxed = job.native is not None
         self._is_conversation = job.conversation is not None
         self._names = {tool.full_name: tool.name for tool in job.tools}
         self._streamed, self._present = _counts(None), _counts(None)
@@ -71,8 +72,8 @@ class StepReader:
 
     @property
     def next_session(self) -> str | None:
-        """The one that a later run can ask for."""
-        return self.chosen_session or self._ended_session
+        """The one that a later run can ask for; a container's goes with it."""
+        return None if self._is_boxed else self.chosen_session or self._ended_session
 
     def read(self, message: Message) -> Iterator[Step]:
         """Raises AgentFailedError for a message that ends the run badly."""
@@ -107,7 +108,7 @@ class StepReader:
             listed = tools if isinstance(tools, list) else []
             names = [self._name(name) for name in listed if isinstance(name, str)]
             yield SessionStep(
-                session_id=self.chosen_session or session,
+                session_id="" if self._is_boxed else self.chosen_session or session,
                 is_resumed=session == self.resumed,
                 tools=tuple(names),
                 model=model if isinstance(model, str) else "",
