@@ -96,7 +96,7 @@ def test_so_do_costs_and_texts_seen_and_an_index_is_built_again(tmp_path):
     assert (usage.last(), usage.database.problem) == ((0.25, 0.25), None)
     limits = MoneyLimits(usd_per_cause=1, usd_per_hour=1, usd_per_day=1)
     (cause,) = usage.report(NOW, 7, limits, may_cost=True).causes
-    assert (cause.cause, cause.usd) == ("c-1", 0.25)
+    assert (cause.name, cause.usd) == ("c-1", 0.25)
     usage.database.close()
 
     texts = TextStore(older(tmp_path, "seen.db"))

@@ -54,19 +54,33 @@ OVER_TIME: dict[BudgetPool, tuple[str, ...]] = {
 }
 _WORTH_BEGINNING = 0.01
 
-_TABLE = """
+# The tables of versions 1 and 2, whose rows go into that of version 3.
+_FOUR_TABLES = """
+CREATE TABLE IF NOT EXISTS requests (
+    id INTEGER PRIMARY KEY, at REAL NOT NULL, run TEXT NOT NULL, agent TEXT NOT NULL, session TEXT, model TEXT NOT NULL,
+    input INTEGER NOT NULL, output INTEGER NOT NULL, cache_read INTEGER NOT NULL, cache_written INTEGER NOT NULL, usd REAL NOT NULL,
+    whole INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS request_times (request INTEGER PRIMARY KEY, elapsed REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS request_causes (cause TEXT NOT NULL, request INTEGER NOT NULL, PRIMARY KEY (cause, request)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS conversation_requests (request INTEGER PRIMARY KEY);
+"""  # noqa: E501
+_ONE_TABLE = f"""{_FOUR_TABLES}
 CREATE TABLE usage (
-    id INTEGER PRIMARY KEY, at REAL NOT NULL, elapsed REAL NOT NULL, run TEXT NOT NULL,
-    agent TEXT NOT NULL, causes TEXT NOT NULL, session TEXT, pool TEXT NOT NULL,
-    model TEXT NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL,
-    cache_read INTEGER NOT NULL, cache_written INTEGER NOT NULL, usd REAL NOT NULL,
-    state TEXT NOT NULL);
+    id INTEGER PRIMARY KEY, at REAL NOT NULL, elapsed REAL NOT NULL, run TEXT NOT NULL, agent TEXT NOT NULL, causes TEXT NOT NULL,
+    session TEXT, pool TEXT NOT NULL, model TEXT NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL,
+    cache_read INTEGER NOT NULL, cache_written INTEGER NOT NULL, usd REAL NOT NULL, state TEXT NOT NULL);
+INSERT INTO usage
+    SELECT id, at, coalesce(t.elapsed, at), run, agent, (SELECT json_group_array(cause) FROM request_causes WHERE request = id),
+        session, iif(c.request IS NULL, 'work', 'conversation'), model, input, output, cache_read, cache_written, usd,
+        iif(whole, 'counted', 'at most')
+    FROM requests LEFT JOIN request_times AS t ON t.request = id LEFT JOIN conversation_requests AS c ON c.request = id;
+DROP TABLE conversation_requests; DROP TABLE request_causes; DROP TABLE request_times; DROP TABLE requests;
 CREATE INDEX usage_by_elapsed ON usage (elapsed, pool, usd, state);
 CREATE INDEX usage_by_run ON usage (run, usd, state);
 CREATE INDEX usage_by_session ON usage (session, usd, state);
 CREATE INDEX usage_by_causes ON usage (causes, usd, state);
 CREATE INDEX usage_by_time ON usage (at);
-"""
+"""  # noqa: E501, S608  our own names
 _HOUR_S, _DAY_S = 3600.0, 86_400.0
 _KEPT_S = 400 * _DAY_S
 _SUMS = (
@@ -240,7 +254,7 @@ class UsageStore:
             path,
             label="the record of what the model cost",
             loss="its sums start from zero",
-            migrations={3: _TABLE},
+            migrations={3: _ONE_TABLE},
             on_open=self._clean_up,
         )
 
