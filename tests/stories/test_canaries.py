@@ -218,6 +218,7 @@ async def scene(
                 os.kill(pid, 9)
 
 
+@pytest.mark.timeout(600)  # all ways out of a whole daemon, one after the other
 async def test_no_secret_is_seen_in_anything_that_comes_out(
     request: pytest.FixtureRequest, tmp_path: Path
 ):
