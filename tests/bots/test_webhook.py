@@ -74,7 +74,7 @@ async def test_what_telegram_posts_is_answered_once_while_there_is_a_webhook(
         assert api.webhook == {}
 
 
-async def test_without_the_secret_a_post_is_refused_unread_limited_and_audited(bots: Bots):
+async def test_without_the_secret_a_post_is_refused_unread_and_audited(bots: Bots):
     path = bots.daemon.url + PATH
     wrong: list[dict[str, str]] = [{}, {HEADER: ""}, {HEADER: "wrong"}]
     async with aiohttp.ClientSession() as client:
@@ -85,15 +85,13 @@ async def test_without_the_secret_a_post_is_refused_unread_limited_and_audited(b
                 wrong += [{"Authorization": f"Bearer {secret}"}, {"X-Other": secret}]
             for headers in wrong:
                 async with client.post(path, data=b"{" * 100, headers=headers) as answer:
-                    assert answer.status in {401, 429}, headers
+                    assert answer.status == 401, headers
                     assert "secret" in (said := await answer.text()) or "key" in said
-        async with client.post(path, data=b"{", headers={HEADER: "wrong"}) as answer:
-            assert (answer.status, "Retry-After" in answer.headers) == (429, True)
         async with client.post(path, json={"update_id": 1}, headers={HEADER: secret}) as answer:
-            assert answer.status == 200, "who shows it is let in all the same"
+            assert answer.status == 200
     events = (await bots.api("GET", "audit?limit=1000"))["events"]
     refused = [event for event in events if event["target_endpoint"] == f"POST {PATH}"]
-    assert {one["status"] for one in refused} == {200, 401, 429}
+    assert {one["status"] for one in refused} == {200, 401}
     found = await call(bots.daemon, "GET", "/api/openapi.json")
     said = found[1]["paths"][PATH]["post"]
     assert (said["security"], said["x-secret-header"]) == ([], HEADER)
