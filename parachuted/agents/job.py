@@ -202,22 +202,6 @@ class PromptFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionAnswer:
-    """Before a session's older part is summed up: an objection, or what to heed in the summary."""
-
-    objection: str | None = None
-    instructions: str = ""
-
-
-Compacting: TypeAlias = Callable[[str, str | None], Awaitable[CompactionAnswer]]
-"""Asked with what brought it about, `auto` or `manual`, and the instructions there are."""
-
-
-async def _as_it_is(_trigger: str, _instructions: str | None) -> CompactionAnswer:
-    return CompactionAnswer()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One run's work. `watcher` is the note to keep current, `at` is in UTC.
 
@@ -244,7 +228,6 @@ class Job:
     model: str | None = None
     native: NativeTools | None = None
     ended: Callable[[], str | None] = lambda: None
-    compacting: Compacting = _as_it_is
     watched: int = 0
     links: LinkStyle | None = None
     conversation: ConversationInput | None = None

@@ -177,11 +177,6 @@ _KINDS = (
         "tool_name:id tool_input:text tool_use_id:id tool_response:text duration_ms:number",
         claude="PostToolUse",
     ),
-    _event(
-        "tool.failed",
-        "An agent's tool call failed.",
-        "tool_name:id tool_input:text tool_use_id:id error:text duration_ms:number",
-    ),
     _event("module.enabled", "A module is running.", "name:id version:id hash:id"),
     _event("module.disabled", "A module was stopped.", "name:id version:id"),
     _event(
@@ -245,12 +240,6 @@ _KINDS = (
         "stop_hook_active:flag last_assistant_message:text",
         blocks=True,
         claude="Stop",
-    ),
-    _event(
-        "compact.before",
-        "A session's context is about to be compacted.",
-        "trigger:id custom_instructions:text",
-        blocks=True,
     ),
 )
 

@@ -15,9 +15,9 @@ from parachuted.texts.json_limits import check_json
 _BLOCKED = 2
 _LONGEST_CONTEXT = 10_000
 _SHOWN = 300
-_TO_THE_MODEL = frozenset({"tool.after", "tool.failed"})
+_TO_THE_MODEL = frozenset({"tool.after"})
 _HANDED_ON = BLOCKING | _TO_THE_MODEL
-_TEXT_IS_CONTEXT = frozenset({"prompt.before", "session.start", "compact.before"})
+_TEXT_IS_CONTEXT = frozenset({"prompt.before", "session.start"})
 _NO_REASON = "{} objects, and does not say why"
 
 

@@ -27,11 +27,10 @@ FULL_NAME = "full_name"
 """The field of a tool event's data with the name that the model sees: `mcp__<server>__<tool>`."""
 
 _SUBJECTS: Mapping[str, str | None] = {
-    **dict.fromkeys(("tool.before", "tool.after", "tool.failed"), "tool_name"),
+    **dict.fromkeys(("tool.before", "tool.after"), "tool_name"),
     "session.start": "source",
     "session.end": "reason",
     "session.notification": "notification_type",
-    "compact.before": "trigger",
     **dict.fromkeys(("prompt.before", "stop.before")),
     "brain.mention.detected": "para_id",
     "hook.failed": "hook",

@@ -26,7 +26,7 @@ from parachuted.vault import (
 from parachuted.vault.note import WHOLE
 
 _BEFORE_WRITE = "write.before"
-_ASKED_WHERE_IT_HAPPENS = frozenset({"tool.after", "tool.failed", "session.start"})
+_ASKED_WHERE_IT_HAPPENS = frozenset({"tool.after", "session.start"})
 _MOST_WAITING = 1000
 _LARGEST = 4 << 20
 _MOST_HELD = 32 << 20

@@ -85,7 +85,6 @@ class AgentBriefing:
             run.job,
             prompt=f"{words}{prompt}",
             session_id=request.session,
-            compacting=run.compacting,
             conversation=request.input,
             files=files,
             history=request.options.history,

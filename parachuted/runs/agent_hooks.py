@@ -14,7 +14,7 @@ from pathlib import Path
 from parachuted.access.agent_config import module_of_agent
 from parachuted.access.strangers import Strangers, Taint
 from parachuted.agents.calling import call_tool
-from parachuted.agents.job import CompactionAnswer, PermissionStep, QuestionStep, Tool, ToolResult
+from parachuted.agents.job import PermissionStep, QuestionStep, Tool, ToolResult
 from parachuted.errors import ActRefusedError, ParachuteError
 from parachuted.events import Bus
 from parachuted.history.run_account import RunAccount
@@ -138,14 +138,6 @@ class AgentHooks:
         data = {"stop_hook_active": is_again, "last_assistant_message": last_said or ""}
         return await self.ask("stop.before", data)
 
-    async def compacting(self, trigger: str, instructions: str | None) -> CompactionAnswer:
-        """The older part of the session is about to be summed up."""
-        data = {"trigger": trigger, "custom_instructions": instructions}
-        decision = await self.ask("compact.before", data)
-        if not decision.allowed:
-            return CompactionAnswer(objection=f"a hook objected: {decision.reason}")
-        return CompactionAnswer(instructions="\n\n".join(decision.context))
-
     async def before_call(
         self, name: str, arguments: Mapping[str, object], use: str
     ) -> tuple[str | None, tuple[str, ...]]:
@@ -171,17 +163,16 @@ class AgentHooks:
         took: float,
         full_name: str | None = None,
     ) -> HookDecision:
-        """What hooks add once a call has ended, after so many milliseconds."""
-        data = _call_data(name, arguments, use) | {"duration_ms": round(took, 3)}
-        more: dict[str, object] = {"is_interrupt": False} if result.is_error else {}
+        """What hooks add once a call has succeeded, after so many milliseconds."""
         if result.is_error:
-            event, data["error"] = "tool.failed", result.text
-        else:
-            event = "tool.after"
-            text = [{"type": "text", "text": result.text}]
-            data["tool_response"] = text if result.response is None else result.response
-        self._shared.publish(event, **_brief(data))
-        decision = await self.ask(event, {**data, **more, **_full(full_name)})
+            return HookDecision()
+        text = [{"type": "text", "text": result.text}]
+        data = _call_data(name, arguments, use) | {
+            "tool_response": text if result.response is None else result.response,
+            "duration_ms": round(took, 3),
+        }
+        self._shared.publish("tool.after", **_brief(data))
+        decision = await self.ask("tool.after", data | _full(full_name))
         self._may_end(decision)
         return decision
 

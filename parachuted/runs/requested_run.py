@@ -17,7 +17,6 @@ from parachuted.access.run_guard import RunGuard, WishKind
 from parachuted.access.strangers import Taint
 from parachuted.agents.job import (
     AgentResult,
-    CompactionAnswer,
     Job,
     PermissionStep,
     QuestionStep,
@@ -232,12 +231,6 @@ class RequestedRun(Run):
         if tokens >= _NEARLY_FULL and not self._is_nearly_full and self.talks_in:
             self._is_nearly_full = True
             self.sessions.approach(self.talks_in, tokens, _NEARLY_FULL)
-
-    async def compacting(self, trigger: str, instructions: str | None) -> CompactionAnswer:
-        """A long message can fill the window before any usage was told."""
-        if trigger == "auto":
-            self._approach(_NEARLY_FULL)
-        return await self.hooks.compacting(trigger, instructions)
 
     async def _ask_person(self, kind: WishKind, what: str, why: str) -> bool:
         is_conversation, guards = self.request.input is not None, self.parts.guards

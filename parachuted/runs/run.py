@@ -159,7 +159,6 @@ class Run(ABC):
             causes=self.task.causes,
             model=model,
             ended=self.hooks.ended,
-            compacting=self.hooks.compacting,
         )
 
     async def perform(

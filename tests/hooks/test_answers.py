@@ -124,7 +124,7 @@ def test_what_never_ran_objects_to_all_but_an_end_and_what_has_happened(
 
 @pytest.mark.parametrize("event", EVERY)
 def test_plain_text_is_context_only_where_a_model_is_about_to_read(event: str):
-    is_context = event in {"prompt.before", "session.start", "compact.before"}
+    is_context = event in {"prompt.before", "session.start"}
     answer = read_answer(hook(event), ran(b"  Today is \xff.\n"))
 
     assert answer.context == (("Today is \ufffd.",) if is_context else ())

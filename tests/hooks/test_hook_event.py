@@ -156,7 +156,6 @@ def test_what_holds_itself_is_reported_to_a_depth():
         ("tool.after", {"tool_name": "Edit"}, "Edit"),
         ("session.start", {"source": "resume"}, "resume"),
         ("session.end", {"reason": "logout"}, "logout"),
-        ("compact.before", {"trigger": "manual"}, "manual"),
         ("prompt.before", {"prompt": "x", "path": "a.md"}, None),
         ("stop.before", {}, None),
         ("file.modified", {"path": "a/b.md"}, "a/b.md"),

@@ -222,24 +222,6 @@ async def test_hooks_add_to_a_runs_prompt_and_cannot_keep_it_from_ending(tmp_pat
     assert [asked.event for asked in scripted.asked] == ["prompt.before", "stop.before"]
 
 
-async def test_a_call_that_failed_is_reported_as_a_failure_alone():
-    async def broken(_arguments: Mapping[str, object]) -> ToolResult:
-        return ToolResult(text="no such note", is_error=True)
-
-    reported: list[Mapping[str, object]] = []
-    told = HookDecision(context=("ask for the list first",))
-    scripted = ScriptedHooks({"tool.after": HookDecision(), "tool.failed": told})
-    asked_for = Tool(name="read_note", description="", schema={}, call=broken)
-    (tool,) = hooks_of(scripted, reported).tools([asked_for])
-
-    whole = "no such note\n\nask for the list first"
-    assert await tool.call({}) == ToolResult(text=whole, is_error=True)
-    (asked,) = scripted.asked
-    failed = (asked.event, asked.data["error"], asked.data["is_interrupt"])
-    assert failed == ("tool.failed", "no such note", False)
-    assert [one["event"] for one in reported] == ["tool.failed"]
-
-
 @pytest.mark.parametrize("event", ["tool.before", "tool.after"])
 async def test_a_hook_that_says_to_stop_ends_the_run_before_its_next_call(
     event: str, tmp_path: Path

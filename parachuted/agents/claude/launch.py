@@ -159,7 +159,6 @@ def make_options(
             "PreToolUse": [HookMatcher(hooks=[toolbox.gate], timeout=patience, on_failure="block")],
             "PostToolUse": look_after,
             "PostToolUseFailure": look_after,
-            "PreCompact": [HookMatcher(hooks=[toolbox.before_compaction], timeout=patience)],
         },
         model=job.model or settings.model,
         thinking={"type": "disabled"},

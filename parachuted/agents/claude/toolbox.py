@@ -20,7 +20,7 @@ from claude_agent_sdk import (
 from claude_agent_sdk.types import PostToolUseHookSpecificOutput, SyncHookJSONOutput
 
 from parachuted.agents.calling import call_tool, find_excess
-from parachuted.agents.job import Compacting, Job, Tool, ToolResult
+from parachuted.agents.job import Job, Tool, ToolResult
 
 # beyond it the CLI puts a result into a file, which an agent without file tools cannot read
 _RESULT_CHARS = 400_000
@@ -49,12 +49,11 @@ class Toolbox:
     def serve(self, job: Job) -> None:
         """A run, whose tools have the same names and schemas as those of the first."""
         self._tools, self._ended, self._context = job.tools, job.ended, copy_context()
-        self._compacting: Compacting | None = job.compacting
         self.bug: Exception | None = None
 
     def stop_serving(self) -> None:
         """No run goes on: there is no tool, and every call is denied."""
-        self._tools, self._compacting = (), None
+        self._tools = ()
 
     async def gate(
         self, asked: HookInput, use: str | None, _context: HookContext
@@ -93,21 +92,6 @@ class Toolbox:
             added = {"hookEventName": event, "additionalContext": context}
             answer["hookSpecificOutput"] = cast("PostToolUseHookSpecificOutput", added)
         return answer
-
-    async def before_compaction(
-        self, asked: HookInput, _use: str | None, _context: HookContext
-    ) -> HookJSONOutput:
-        if self._compacting is None:
-            return {}
-        trigger, instructions = asked.get("trigger"), asked.get("custom_instructions")
-        with self._noting_bugs():
-            said = await self._compacting(
-                str(trigger or "auto"), instructions if isinstance(instructions, str) else None
-            )
-        if said.objection is not None:
-            return {"decision": "block", "reason": said.objection, "systemMessage": said.objection}
-        # what a callback says to the person is what the CLI adds to its instructions
-        return {"systemMessage": said.instructions} if said.instructions else {}
 
     @contextmanager
     def _noting_bugs(self) -> Iterator[None]:
