@@ -40,7 +40,6 @@ from parachuted.modules.results import BytesResponse as BytesResponse
 from parachuted.modules.results import Finding as Finding
 from parachuted.modules.results import Response as Response
 from parachuted.modules.results import ServerEvent as ServerEvent
-from parachuted.modules.results import Stream as Stream
 from parachuted.modules.results import read_each as read_each
 from parachuted.modules.results import reading as reading
 from parachuted.modules.results import retry_on_conflict as retry_on_conflict

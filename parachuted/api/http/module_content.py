@@ -12,7 +12,7 @@ from aiohttp.http_exceptions import BadHttpMessage
 from parachuted.api.http.answers import STREAM_HEADERS, json_bytes
 from parachuted.api.http.route import ApiCall
 from parachuted.errors import BodyTooLargeError, ParachuteError, RequestBodyError
-from parachuted.modules.results import ServerEvent, StreamOpened
+from parachuted.modules.results import ServerEvent
 from parachuted.texts.visible import visible
 
 _PIECE = 1 << 18
@@ -69,7 +69,6 @@ class RequestBody:
 _WRITE_S = 30.0
 _HEARTBEAT_S, _LOOK_S = 15.0, 0.25
 _STILL_HERE = b": still here\n\n"
-_OPENED = b": open\n\n"
 
 
 class ModuleStream:
@@ -140,8 +139,6 @@ class ModuleStream:
 
 def _frame(item: object) -> bytes:
     """JSON has no line ends, and names and ids no blanks, so neither ends the event."""
-    if isinstance(item, StreamOpened):
-        return _OPENED
     if not isinstance(item, ServerEvent):
         return b"data: " + json_bytes(item) + b"\n\n"
     head = "".join(

@@ -157,6 +157,9 @@ class ModuleDispatcher:
 
     async def _serve(self, host: ModuleHost, spec: RouteSpec, call: ApiCall) -> web.StreamResponse:
         query = _query(call.request.rel_url.raw_query_string)
+        last, known = call.request.headers.get("Last-Event-ID"), spec.schema.get("properties")
+        if spec.streams and last and isinstance(known, Mapping) and "after" in known:
+            query["after"] = last  # the reader's last event, which is newer than the address
         caller = self.caller(call)
         if spec.secret_header:  # before anything is read of the body
             caller = Caller(grant=CallerGrant(NOWHERE, NOWHERE))
@@ -168,7 +171,6 @@ class ModuleDispatcher:
             query=query,
             tolerant=spec.tolerant,
             source=source,
-            after=_resume(spec, call.request, query) if spec.streams else None,
         )
         handler_call = HandlerCall(spec.handler, body, caller, spec.timeout_s, parts)
         try:
@@ -265,18 +267,6 @@ def _body_with_message(response: Response, request_id: str) -> object:
         name: value for name, value in own.items() if name not in ours or isinstance(value, str)
     }
     return {**ours, **meant}
-
-
-def _resume(spec: RouteSpec, request: web.Request, query: dict[str, str | list[str]]) -> str | None:
-    """The reader's last event id: by the header, which is newer, else `?after=`."""
-    last = request.headers.get("Last-Event-ID") or None
-    if spec.resumes:
-        asked = query.pop("after", None)
-        return last or (asked if isinstance(asked, str) else None)
-    properties = spec.schema.get("properties")
-    if last is not None and isinstance(properties, Mapping) and "after" in properties:
-        query["after"] = last
-    return None
 
 
 def _query(text: str) -> dict[str, str | list[str]]:

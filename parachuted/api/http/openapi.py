@@ -362,12 +362,6 @@ def _module_route(
         needed = [name for name in required if name in free]
         taken = {**schema, "properties": free, "required": needed}
         body = {"required": bool(needed), "content": {"application/json": {"schema": taken}}}
-    if route.resumes:
-        says = "The id of the last event that was received; what followed comes first."
-        parameters += [
-            _parameter("Last-Event-ID", "header", _TEXT, says),
-            _parameter("after", "query", _TEXT, says),
-        ]
     answer = _json("What the module answers.", _hoisted(module, route.answer, schemas))
     if route.streams:
         items = answer["content"].pop("application/json")["schema"]

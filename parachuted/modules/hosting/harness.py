@@ -47,7 +47,7 @@ from parachuted.modules.registry.copies import read_tree
 from parachuted.modules.registry.declaration import CommandSpec, ToolSpec
 from parachuted.modules.registry.install import LITTER
 from parachuted.modules.registry.manifest import FILE, read_manifest
-from parachuted.modules.results import Finding, MemoryBody, StreamOpened
+from parachuted.modules.results import Finding, MemoryBody
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import AgentResources, AgentStep, RunAccess, StateAccess
 from parachuted.runs.granted_vault import GrantedVaults
@@ -134,7 +134,7 @@ class ModuleHarness:
         if not found.spec.streams:
             return await self._host.call(call)
         items = self._host.stream(call)
-        return [item async for item in items if not isinstance(item, StreamOpened)]
+        return [item async for item in items]
 
     async def tool(self, name: str, /, **arguments: object) -> object:
         """Call a tool."""

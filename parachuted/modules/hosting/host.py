@@ -136,7 +136,7 @@ class ModuleHost(ABC):
             await self._tell(replace(call, caller=caller))
 
     async def stream(self, call: HandlerCall) -> AsyncIterator[object]:
-        """What a streaming handler yields: JSON, ServerEvents of JSON, and `OPENED`. Closing the
+        """What a streaming handler yields: JSON and ServerEvents of JSON. Closing the
         iterator closes the handler's generator.
         """
         async with (

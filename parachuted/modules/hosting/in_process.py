@@ -50,12 +50,9 @@ from parachuted.modules.registry.declaration import (
 )
 from parachuted.modules.registry.manifest import Manifest
 from parachuted.modules.results import (
-    OPENED,
     BytesResponse,
     Response,
     ServerEvent,
-    Stream,
-    StreamOpened,
     to_json,
 )
 from parachuted.modules.services import Services
@@ -301,7 +298,7 @@ class InProcessHost(ModuleHost):
         handler = call.handler
         function, takes = self._handler(handler)
         bound = takes.bind(call.arguments, call.request)
-        source = _streamed(function, bound, call.request.after)
+        source = cast(AsyncGenerator[object, None], function(**bound))
         context = _context_of(call.caller)
         try:
             while (
@@ -418,22 +415,8 @@ async def _answer(function: Callable[..., object], bound: Mapping[str, object]) 
     return result if isinstance(result, BytesResponse) else to_json(result)
 
 
-async def _streamed(
-    function: Callable[..., object], bound: Mapping[str, object], after: str | None
-) -> AsyncGenerator[object, None]:
-    made = await _awaited(function, **bound)
-    if isinstance(made, Stream):
-        yield OPENED
-        made = made.read(after)
-    if not inspect.isasyncgen(made):
-        raise ModuleFailedError("the handler returns something else than the Stream it declares")
-    async with contextlib.aclosing(made) as items:
-        async for item in items:
-            yield item
-
-
 async def _next(source: AsyncGenerator[object, None]) -> object:
     item = await anext(source, _END)
     if isinstance(item, ServerEvent):
         return replace(item, data=to_json(item.data))
-    return item if item is _END or isinstance(item, StreamOpened) else to_json(item)
+    return item if item is _END else to_json(item)

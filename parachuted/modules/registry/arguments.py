@@ -32,7 +32,6 @@ from parachuted.modules.results import (
     BytesResponse,
     Response,
     ServerEvent,
-    Stream,
     to_json,
 )
 
@@ -40,7 +39,7 @@ Query: TypeAlias = Mapping[str, str | list[str]]
 
 _Sent = TypeVar("_Sent")
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
-_OPEN = {Any, Response, BytesResponse, Stream, ServerEvent, object}
+_OPEN = {Any, Response, BytesResponse, ServerEvent, object}
 _STREAMS = (AsyncGenerator, AsyncIterable, AsyncIterator)
 _LISTS = (list, tuple, set, frozenset)
 _MOST_PROBLEMS = 20
@@ -54,15 +53,13 @@ MISSING: Final = object()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestParts:
     """What a request has besides its body of JSON. `tolerant`: names may be in camelCase, and
-    unknown ones are left out. `source`: a body that is not JSON; `after`: the last event that the
-    reader of a stream has.
+    unknown ones are left out. `source`: a body that is not JSON.
     """
 
     path: Mapping[str, str] = field(default_factory=dict)
     query: Query = field(default_factory=dict)
     tolerant: bool = False
     source: BodySource | None = None
-    after: str | None = None
 
 
 NO_REQUEST: Final = RequestParts()
@@ -209,10 +206,6 @@ def _json_default(default: object) -> dict[str, object]:
         return {} if default is None else {"default": to_json(default)}
     except ModuleFailedError:
         return {}
-
-
-def returns_stream(function: Callable[..., object]) -> bool:
-    return get_type_hints(function).get("return") is Stream
 
 
 def schema_of_answer(function: Callable[..., object]) -> dict[str, object]:

@@ -38,7 +38,6 @@ from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.arguments import (
     HandlerArguments,
     HandlerSignatureError,
-    returns_stream,
     schema_of_answer,
 )
 from parachuted.modules.registry.manifest import Manifest
@@ -70,14 +69,12 @@ _SOME = Field(max_length=500)
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class RouteSpec(RouteMark):
-    """One route. `resumes`: it returns a Stream; `takes_body`: the body as it comes, no JSON.
-    `schema` is of its arguments, `answer` of what it returns or of each item that it yields; empty
-    where there is none.
+    """One route. `takes_body`: the body as it comes, no JSON. `schema` is of its arguments,
+    `answer` of what it returns or of each item that it yields; empty where there is none.
     """
 
     handler: DeclaredName
     streams: bool = False
-    resumes: bool = False
     summary: Annotated[str, Field(max_length=1_000)] = ""
     takes_body: bool = False
     max_bytes: Annotated[int, Field(ge=1, le=LARGEST_BODY)] = USUAL_BODY
@@ -357,13 +354,12 @@ def _route_fields(
         )
     if mark.max_bytes is not None and arguments.body_name is None:
         raise HandlerSignatureError("max_bytes is for a handler with a parameter of the type Body")
-    resumes, schema = returns_stream(function), dict[str, object]()
+    schema = dict[str, object]()
     with contextlib.suppress(HandlerSignatureError):  # a type without a schema can be served
         schema = arguments.schema()
     return {
         "max_bytes": mark.max_bytes or USUAL_BODY,
-        "streams": resumes or inspect.isasyncgenfunction(function),
-        "resumes": resumes,
+        "streams": inspect.isasyncgenfunction(function),
         "summary": (inspect.getdoc(function) or handler.replace("_", " ")).partition("\n")[0],
         "takes_body": arguments.body_name is not None,
         "schema": schema,
