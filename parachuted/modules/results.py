@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import date, time
 from pathlib import PurePath
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import orjson
 
@@ -212,52 +212,20 @@ def _line_of(error: BaseException | None) -> int | None:
 _READ = 1 << 20
 
 
-class BodySource(Protocol):
-    """Where the pieces come from. Its methods raise RequestBodyError when no more can come."""
-
-    @property
-    def content_type(self) -> str:
-        """The media type that the caller named, or an empty text."""
-
-    @property
-    def size(self) -> int | None:
-        """How many bytes the caller announced, if it did."""
-
-    async def read(self) -> bytes:
-        """The next piece of the body; empty at the end."""
-
-
-class MemoryBody:
-    """A `BodySource` that is in memory, in pieces of that size."""
-
-    def __init__(self, content_type: str, data: bytes, piece: int = _READ) -> None:
-        self.content_type, self.size = content_type, len(data)
-        self._left, self._piece = data, piece
-
-    async def read(self) -> bytes:
-        piece, self._left = self._left[: self._piece], self._left[self._piece :]
-        return piece
-
-
 class Body:
-    """The body of a request, in pieces: `async for piece in body`."""
+    """The body of a request, in pieces: `async for piece in body`.
 
-    def __init__(self, source: BodySource) -> None:
-        self._source = source
+    `content_type` is the media type that the caller named, or an empty text; `size` how many bytes
+    it announced, None where it did not.
+    """
 
-    @property
-    def content_type(self) -> str:
-        """The media type that the caller named, or an empty text."""
-        return self._source.content_type
+    def __init__(
+        self, pieces: AsyncIterator[bytes], content_type: str = "", size: int | None = None
+    ) -> None:
+        self._pieces, self.content_type, self.size = pieces, content_type, size
 
-    @property
-    def size(self) -> int | None:
-        """How many bytes the caller announced; None where it did not."""
-        return self._source.size
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while piece := await self._source.read():
-            yield piece
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._pieces
 
     async def read(self, limit: int = _READ) -> bytes:
         """All of it. Raises BodyTooLargeError when it is more than `limit` bytes."""
@@ -267,6 +235,14 @@ class Body:
             if len(found) > limit:
                 raise BodyTooLargeError(f"it is larger than {limit:,} bytes")
         return bytes(found)
+
+
+def body_in_memory(content_type: str, data: bytes, piece: int = _READ) -> Body:
+    async def pieces() -> AsyncIterator[bytes]:
+        for start in range(0, len(data), piece):
+            yield data[start : start + piece]
+
+    return Body(pieces(), content_type, len(data))
 
 
 _NAME = re.compile(r"[A-Za-z0-9_.:-]{1,200}")

@@ -6,7 +6,7 @@ import pytest
 
 from parachuted.errors import BodyTooLargeError
 from parachuted.modules import Body, ServerEvent
-from parachuted.modules.results import MemoryBody
+from parachuted.modules.results import body_in_memory
 
 
 @pytest.mark.parametrize("name", ["a b", "a\nid: 1", "", "x" * 201])
@@ -17,7 +17,7 @@ def test_a_name_or_id_of_an_event_cannot_end_its_line(name: str):
 
 
 def body(data: bytes = b"abc") -> Body:
-    return Body(MemoryBody("audio/wav", data, piece=2))
+    return body_in_memory("audio/wav", data, piece=2)
 
 
 async def test_a_body_is_read_piece_by_piece_or_whole_up_to_a_limit():

@@ -12,7 +12,7 @@ from aiohttp.http_exceptions import BadHttpMessage
 from parachuted.api.http.answers import STREAM_HEADERS, json_bytes
 from parachuted.api.http.route import ApiCall
 from parachuted.errors import BodyTooLargeError, ParachuteError, RequestBodyError
-from parachuted.modules.results import ServerEvent
+from parachuted.modules.results import Body, ServerEvent
 from parachuted.texts.visible import visible
 
 _PIECE = 1 << 18
@@ -20,50 +20,39 @@ _LONGEST_NAME = 200
 _CUT = "the body was cut short"
 
 
-class RequestBody:
-    """The `BodySource` of one request; `check` raises once its caller may not go on."""
+class RequestBody(Body):
+    """That of one request, until it is closed; `check` raises once its caller may not go on."""
 
     def __init__(self, call: ApiCall, check: Callable[[], None]) -> None:
-        self._call, self._check = call, check
-        self._request = call.request
-        self._pieces: AsyncIterator[bytes] | None = None
-        self._size = 0
-        self._reading = asyncio.Lock()
+        named = call.request.headers.get("Content-Type", "").partition(";")[0]
+        content_type = visible(named.strip().lower())[:_LONGEST_NAME]
+        super().__init__(self._read(call, check), content_type, call.request.content_length)
         self._is_closed = False
-
-    @property
-    def content_type(self) -> str:
-        named = self._request.headers.get("Content-Type", "")
-        return visible(named.partition(";")[0].strip().lower())[:_LONGEST_NAME]
-
-    @property
-    def size(self) -> int | None:
-        return self._request.content_length
 
     def close(self) -> None:
         self._is_closed = True
 
-    async def read(self) -> bytes:
-        """The next piece; empty at the end."""
-        async with self._reading:
+    async def _read(self, call: ApiCall, check: Callable[[], None]) -> AsyncIterator[bytes]:
+        size, pieces = 0, call.chunks()
+        while True:
             if self._is_closed:
                 raise RequestBodyError("the body of a request can be read until it is answered")
-            self._check()
+            check()
             try:
-                if self._pieces is None:
-                    self._pieces = self._call.chunks()
-                piece = await anext(self._pieces, b"")
+                piece = await anext(pieces, b"")
             except web.HTTPRequestEntityTooLarge as error:
                 raise BodyTooLargeError(
-                    f"the body is larger than {self._call.route.largest_body:,} bytes, which is "
-                    "what this call takes"
+                    f"the body is larger than {call.route.largest_body:,} bytes, which is what "
+                    "this call takes"
                 ) from error
             except (ConnectionError, ClientError, BadHttpMessage, ValueError) as error:
                 raise RequestBodyError(_CUT) from error
-            self._size += len(piece)
-            if not piece and self.size not in {None, self._size}:
-                raise RequestBodyError(_CUT)
-            return piece
+            size += len(piece)
+            if not piece:
+                break
+            yield piece
+        if self.size not in {None, size}:
+            raise RequestBodyError(_CUT)
 
 
 _WRITE_S = 30.0

@@ -47,7 +47,7 @@ from parachuted.modules.registry.copies import read_tree
 from parachuted.modules.registry.declaration import CommandSpec, ToolSpec
 from parachuted.modules.registry.install import LITTER
 from parachuted.modules.registry.manifest import FILE, read_manifest
-from parachuted.modules.results import Finding, MemoryBody
+from parachuted.modules.results import Finding, body_in_memory
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import AgentResources, AgentStep, RunAccess, StateAccess
 from parachuted.runs.granted_vault import GrantedVaults
@@ -128,7 +128,7 @@ class ModuleHarness:
             tolerant=found.spec.tolerant,
             source=None
             if upload is None  # else in several pieces, as over a network
-            else MemoryBody(content_type, upload, piece=len(upload) // 3 + 1),
+            else body_in_memory(content_type, upload, piece=len(upload) // 3 + 1),
         )
         call = HandlerCall(found.spec.handler, body or {}, self._caller(), request=parts)
         if not found.spec.streams:

@@ -36,10 +36,9 @@ from parachuted.modules.checks import mistakes_in
 from parachuted.modules.module import is_every_modules
 from parachuted.modules.results import (
     Body,
-    BodySource,
     BytesResponse,
-    MemoryBody,
     Response,
+    body_in_memory,
     to_json,
 )
 from parachuted.modules.scheduling import ScheduleAccess
@@ -279,18 +278,18 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
-async def body_document(source: BodySource | None) -> Mapping[str, object] | None:
+async def body_document(source: Body | None) -> Mapping[str, object] | None:
     """All of a request's body. Raises BodyTooLargeError."""
     if source is None:
         return None
-    data = await Body(source).read(LARGEST_BODY)
+    data = await source.read(LARGEST_BODY)
     return {"content_type": source.content_type, "data": base64.b64encode(data).decode()}
 
 
-def source_of(document: Mapping[str, Any] | None) -> MemoryBody | None:
+def source_of(document: Mapping[str, Any] | None) -> Body | None:
     if document is None:
         return None
-    return MemoryBody(document["content_type"], base64.b64decode(document["data"]))
+    return body_in_memory(document["content_type"], base64.b64decode(document["data"]))
 
 
 _RESPONSE, _BYTES = TypeAdapter(Response), TypeAdapter(BytesResponse)

@@ -28,7 +28,6 @@ from parachuted.errors import ModuleFailedError, UnfitError
 from parachuted.modules.checks import mistakes_in
 from parachuted.modules.results import (
     Body,
-    BodySource,
     BytesResponse,
     Response,
     ServerEvent,
@@ -59,7 +58,7 @@ class RequestParts:
     path: Mapping[str, str] = field(default_factory=dict)
     query: Query = field(default_factory=dict)
     tolerant: bool = False
-    source: BodySource | None = None
+    source: Body | None = None
 
 
 NO_REQUEST: Final = RequestParts()
@@ -140,7 +139,7 @@ class HandlerArguments:
         if self.body_name is not None:
             if request.source is None:
                 raise UnfitError(f"{self.body_name}: Field required")
-            found[self.body_name] = Body(request.source)
+            found[self.body_name] = request.source
         return found
 
     def bind_data(self, data: Mapping[str, object]) -> dict[str, object]:
