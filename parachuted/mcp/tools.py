@@ -146,7 +146,9 @@ class McpTools:
 
     def _of_modules(self) -> list[ServedTool]:
         """One name of several modules has the module's before it."""
-        offered = [tool for tool in self._modules.tools() if not tool[1].in_runs_only]
+        offered = [
+            tool for tool in self._modules.tools() if not (tool[1].in_runs_only or tool[1].agent)
+        ]
         times = Counter(spec.name for _module, spec in offered)
         return [
             self._module_tool(

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import KW_ONLY
 from inspect import getattr_static, isfunction
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Literal, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
-from parachuted.modules.checks import matching, mistakes_in
+from parachuted.modules.checks import matching
 from parachuted.modules.scheduling import Timing, check_timing, parse_timing
 
 Method: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 Capability: TypeAlias = Literal["read", "write", "admin"]
 
-MARKS = "__parachute_marks__"
+_MARKS = "__parachute_marks__"
 REST = "..."
 STRICT = ConfigDict(extra="forbid")
 LONGEST_S = 600
@@ -61,68 +62,23 @@ Interface: TypeAlias = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
-class RouteMark:
-    method: Method
-    path: RoutePath
-    capability: Capability
-    timeout_s: Annotated[int, Field(ge=1, le=LONGEST_S)] = 30
-    prefix: Annotated[str, Field(max_length=100)] = ""
-    tolerant: bool = False
-    max_bytes: Annotated[int, Field(ge=1, le=LARGEST_BODY)] | None = None
-    secret_header: Annotated[str, Field(max_length=100)] = ""
+class _Mark:
+    """A decorator of a plain method, which it leaves as it is; the topmost comes first."""
+
+    __slots__ = ()
+
+    def __call__(self, function: _F) -> _F:
+        if not isfunction(function):
+            raise TypeError(
+                "a decorator of parachuted.modules belongs on a plain method (put it below the "
+                "others)"
+            )
+        setattr(function, _MARKS, (self, *marks_of(function)))
+        return function
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
-class ToolMark:
-    name: ToolName
-    description: str | None = None
-    in_runs_only: bool = False
-    agent: Annotated[str, Field(max_length=64)] = ""
-    writes: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
-class EventMark:
-    """`handler` is the method, once that is known, as in the other marks."""
-
-    event: EventName
-    is_async: bool = True
-    handler: DeclaredName = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
-class ScheduleMark:
-    timing: Annotated[Timing, AfterValidator(check_timing)]
-    handler: DeclaredName = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
-class CommandMark:
-    name: CommandName
-    help: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
-class InterfaceMark:
-    interface: Interface
-
-
-ServingMark: TypeAlias = RouteMark | ToolMark | EventMark | ScheduleMark | CommandMark
-Mark: TypeAlias = ServingMark | InterfaceMark
-
-
-def route(
-    method: str,
-    path: str,
-    *,
-    capability: Capability | None = None,
-    timeout_s: int = 30,
-    prefix: str = "",
-    tolerant: bool = False,
-    max_bytes: int | None = None,
-    secret_header: str = "",
-) -> Callable[[_F], _F]:
+@dataclass(frozen=True, slots=True, config=STRICT)
+class RouteMark(_Mark):
     """Serve `method` at `path` below `/api/<module>`; `{name}` in it is a parameter, and
     `{name...}` at its end the rest of the path, with its slashes.
 
@@ -135,28 +91,22 @@ def route(
     elsewhere that can show no key: they are let in without one, if they send in this header what
     the module's `route_secret` returns. Callers of untrusted modules are refused.
     """
-    return _marking(
-        "@route",
-        RouteMark,
-        method=method,
-        path=path,
-        capability=capability or ("read" if method in {"GET", "HEAD"} else "write"),
-        timeout_s=timeout_s,
-        prefix=prefix,
-        tolerant=tolerant,
-        max_bytes=max_bytes,
-        secret_header=secret_header,
+
+    method: Method
+    path: RoutePath
+    _: KW_ONLY
+    capability: Capability = Field(
+        default_factory=lambda known: "read" if known["method"] in {"GET", "HEAD"} else "write"
     )
+    timeout_s: Annotated[int, Field(ge=1, le=LONGEST_S)] = 30
+    prefix: Annotated[str, Field(max_length=100)] = ""
+    tolerant: bool = False
+    max_bytes: Annotated[int, Field(ge=1, le=LARGEST_BODY)] | None = None
+    secret_header: Annotated[str, Field(max_length=100)] = ""
 
 
-def mcp_tool(
-    name: str,
-    *,
-    description: str | None = None,
-    in_runs_only: bool = False,
-    agent: str = "",
-    writes: bool = False,
-) -> Callable[[_F], _F]:
+@dataclass(frozen=True, slots=True, config=STRICT)
+class ToolMark(_Mark):
     """Let agents call it by `name`. The description defaults to the docstring.
 
     `in_runs_only`: agents that the daemon runs, and no client of its MCP server, where its
@@ -164,14 +114,57 @@ def mcp_tool(
     nothing else. `writes`: all it does is to write notes, so agents of other modules that may not
     are not offered it.
     """
-    only = in_runs_only or bool(agent)
-    fields = {"description": description, "in_runs_only": only, "agent": agent, "writes": writes}
-    return _marking("@mcp_tool", ToolMark, name=name, **fields)
+
+    name: ToolName
+    _: KW_ONLY
+    description: str | None = None
+    in_runs_only: bool = False
+    agent: Annotated[str, Field(max_length=64)] = ""
+    writes: bool = False
 
 
-def event(name: str, *, is_async: bool = True) -> Callable[[_F], _F]:
-    """Call it whenever that happens, with the event's data by name."""
-    return _marking("@event", EventMark, event=name, is_async=is_async)
+@dataclass(frozen=True, slots=True, config=STRICT)
+class EventMark(_Mark):
+    """Call it whenever that happens, with the event's data by name. `handler` is the method, once
+    that is known, as in the other marks.
+    """
+
+    event: EventName
+    _: KW_ONLY
+    is_async: bool = True
+    handler: DeclaredName = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class ScheduleMark(_Mark):
+    timing: Annotated[Timing, AfterValidator(check_timing)]
+    handler: DeclaredName = ""
+
+
+@dataclass(frozen=True, slots=True, config=STRICT)
+class CommandMark(_Mark):
+    """Let a person call it as `parachute <module> <name> ...`. `help` defaults to the docstring."""
+
+    name: CommandName
+    _: KW_ONLY
+    help: str | None = None
+
+
+@dataclass(frozen=True, slots=True, config=STRICT)
+class InterfaceMark(_Mark):
+    """Let other modules call it as a method of that interface, which the module provides.
+
+    No other method can be called by them.
+    """
+
+    interface: Interface
+
+
+ServingMark: TypeAlias = RouteMark | ToolMark | EventMark | ScheduleMark | CommandMark
+Mark: TypeAlias = ServingMark | InterfaceMark
+
+route, mcp_tool, event = RouteMark, ToolMark, EventMark
+command, interface = CommandMark, InterfaceMark
 
 
 def schedule(
@@ -180,29 +173,12 @@ def schedule(
     at: str | None = None,
     cron: str | None = None,
     timezone: str | None = None,
-) -> Callable[[_F], _F]:
+) -> ScheduleMark:
     """Run it `every="15m"` (s, m, h, d), each day `at="03:00"`, or as `cron="0 3 * * MON-FRI"`
     says, in the machine's time zone or `timezone="Europe/Berlin"`; missed while the daemon was off,
     it runs once. One that falls due while it still runs waits for its next time.
     """
-    try:
-        timing = parse_timing(every=every, at=at, cron=cron, timezone=timezone)
-    except ValueError as error:
-        raise ValueError(f"@schedule: {error}") from error
-    return _marking("@schedule", ScheduleMark, timing=timing)
-
-
-def command(name: str, *, help: str | None = None) -> Callable[[_F], _F]:  # noqa: A002  as argparse calls it
-    """Let a person call it as `parachute <module> <name> ...`. `help` defaults to the docstring."""
-    return _marking("@command", CommandMark, name=name, help=help)
-
-
-def interface(name: str) -> Callable[[_F], _F]:
-    """Let other modules call it as a method of that interface, which the module provides.
-
-    No other method can be called by them.
-    """
-    return _marking("@interface", InterfaceMark, interface=name)
+    return ScheduleMark(timing=parse_timing(every=every, at=at, cron=cron, timezone=timezone))
 
 
 def path_fields(path: str) -> tuple[str, ...]:
@@ -211,7 +187,7 @@ def path_fields(path: str) -> tuple[str, ...]:
 
 def marks_of(function: object) -> tuple[Mark, ...]:
     """What the decorators of a function declared, the topmost first."""
-    return tuple(getattr(function, MARKS, ()))
+    return tuple(getattr(function, _MARKS, ()))
 
 
 def is_offered(found: object, interface: str, method: str) -> bool:
@@ -223,21 +199,3 @@ def is_offered(found: object, interface: str, method: str) -> bool:
     return InterfaceMark(interface=interface) in marks and all(
         isinstance(mark, InterfaceMark | ToolMark | CommandMark) for mark in marks
     )
-
-
-def _marking(decorator: str, kind: Callable[..., Mark], **fields: Any) -> Callable[[_F], _F]:  # noqa: ANN401  of any kind of mark
-    try:
-        mark = kind(**fields)
-    except ValidationError as error:
-        raise ValueError(f"{decorator}: {'; '.join(mistakes_in(error))}") from error
-
-    def declared(function: _F) -> _F:
-        if isinstance(function, staticmethod | classmethod | property) or not callable(function):
-            raise TypeError(
-                "a decorator of parachuted.modules belongs on a plain method (put it below the "
-                "others)"
-            )
-        setattr(function, MARKS, (mark, *marks_of(function)))
-        return function
-
-    return declared

@@ -181,10 +181,7 @@ def test_a_tool_is_for_an_agent_that_the_module_has():
     ]
     Keeper.agents |= {"waiter": {"paths": ["b/"]}}
     tools = describe(Keeper, manifest(said)).tools
-    assert [(tool.name, tool.agent, tool.in_runs_only) for tool in tools] == [
-        ("taste", "cook", True),
-        ("serve", "waiter", True),
-    ]
+    assert [(tool.name, tool.agent) for tool in tools] == [("taste", "cook"), ("serve", "waiter")]
     assert tools[0].description == "Better words."
 
 
