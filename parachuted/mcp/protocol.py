@@ -50,11 +50,7 @@ class McpProtocol:
 
     async def answer(self, client: McpClient, api: ApiCall, body: bytes) -> web.Response:
         """Nothing is kept from one request to the next, so each has a manager of its own."""
-        manager = StreamableHTTPSessionManager(
-            self._server,
-            json_response=True,
-            stateless=True,
-        )
+        manager = StreamableHTTPSessionManager(self._server, json_response=True, stateless=True)
 
         async def serve(scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401  as ASGI has it
             await manager.handle_request({**scope, _ASKED: _Asked(client, api)}, receive, send)
