@@ -51,9 +51,8 @@ from parachuted.modules.hosting.manager import ModuleManager, ask_to_load
 from parachuted.modules.hosting.module_agents import AgentService, ModuleAgents
 from parachuted.modules.hosting.module_containers import ModuleContainers
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
-from parachuted.modules.hosting.module_state import MODULE_SCHEDULES
 from parachuted.modules.hosting.outside_folders import OutsideAccess
-from parachuted.modules.hosting.schedules import ModuleScheduler, SetSchedules
+from parachuted.modules.hosting.schedules import ModuleScheduler
 from parachuted.modules.hosting.status import ModuleReports
 from parachuted.modules.hosting.system_files import SystemFiles
 from parachuted.modules.registry.approvals import ModuleApprovals
@@ -456,11 +455,10 @@ def build_modules(
 
 
 def _make_exchange(watched: WatchedVault, audit: ModuleAudit, reach: AuthorReach) -> ModuleExchange:
-    schedules = SetSchedules(watched.folder / MODULE_SCHEDULES)
     return ModuleExchange(
         EventPublisher(watched.bus, audit, reach),
         Interfaces(audit),
-        ModuleScheduler(watched.clock, watched.state, audit, schedules),
+        ModuleScheduler(watched.clock, watched.state, audit),
     )
 
 

@@ -51,7 +51,7 @@ MUTATIONS = (
     Mutation(
         name="modules: a limited caller sets schedules",
         file="parachuted/modules/hosting/schedules.py",
-        old="if self._caller().checked().grant.is_limited:",
+        old="if caller.grant.is_limited:",
         new="if False:",
         tests="tests/modules/hosting/test_schedules.py",
     ),

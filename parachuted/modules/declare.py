@@ -12,7 +12,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 
 from parachuted.modules.checks import matching
-from parachuted.modules.scheduling import Timing, check_timing, parse_timing
+from parachuted.modules.scheduling import Timing, parse_timing
 
 Method: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 Capability: TypeAlias = Literal["read", "write", "admin"]
@@ -137,7 +137,7 @@ class EventMark(_Mark):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class ScheduleMark(_Mark):
-    timing: Annotated[Timing, AfterValidator(check_timing)]
+    timing: Timing
     handler: DeclaredName = ""
 
 

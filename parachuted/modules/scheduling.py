@@ -14,20 +14,17 @@ from cronsim import CronSim, CronSimError
 
 from parachuted.modules.results import to_json
 
-CLOCK = re.compile(r"([01]\d|2[0-3]):[0-5]\d")
-LONGEST_SPAN_S = 999_999 * 86_400  # of `999999d`
 _SPAN = re.compile(r"([1-9]\d{0,5})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-_LONGEST = 100
-_CRON_FIELDS = 5
+_LONGEST_SPAN_S = 999_999 * _SECONDS["d"]
+_LONGEST_CRON, _CRON_FIELDS = 100, 5
 _LEAP = datetime(2024, 2, 28, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timing:
-    """Every so many seconds, each day at a local time, or as five fields of cron say.
-
-    `timezone` is a name such as Europe/Berlin; None: the machine's.
+    """Every so many seconds, each day at a local time, or as five fields of cron say. `timezone` is
+    a name such as Europe/Berlin; None: the machine's. Raises ValueError for what cannot be.
     """
 
     every_s: int | None = None
@@ -35,97 +32,51 @@ class Timing:
     cron: str | None = None
     timezone: str | None = None
 
+    def __post_init__(self) -> None:
+        if [self.every_s, self.at, self.cron].count(None) != 2:  # noqa: PLR2004  one of three is there
+            raise ValueError('say one of every="15m", at="03:00" and cron="0 3 * * *"')
+        if self.every_s is not None:
+            if self.timezone is not None:
+                raise ValueError("every= counts time that passes, so it has no timezone")
+            if not 1 <= self.every_s <= _LONGEST_SPAN_S:
+                raise ValueError("every= is between 1 second and 999,999 days")
+            return
+        cron = "* * * * *" if self.cron is None else self.cron
+        if len(cron) > _LONGEST_CRON or len(cron.split()) != _CRON_FIELDS:
+            raise ValueError(f"cron= has five fields, in at most {_LONGEST_CRON} characters")
+        try:
+            self.next_after(_LEAP)
+        except (CronSimError, ValueError, OverflowError, LookupError, OSError) as error:
+            raise ValueError(f"{self.words()[:120]} names no time: {error}") from error
+
     def words(self) -> str:
         if self.every_s is not None:
             return f"every {self.every_s:,} s"
         when = f"each day at {self.at}" if self.at is not None else f"cron {self.cron}"
         return f"{when} in {self.timezone}" if self.timezone is not None else when
 
+    def next_after(self, last: datetime) -> datetime:
+        """When a schedule that last ran, or was first seen, at `last` is due; in the past where it
+        was missed.
 
-def parse_timing(
-    *,
-    every: str | None = None,
-    at: str | None = None,
-    cron: str | None = None,
-    timezone: str | None = None,
-) -> Timing:
-    """The timing that these words mean. Raises ValueError, with what is wrong."""
-    return check_timing(
-        Timing(
-            every_s=None if every is None else parse_span(every),
-            at=at,
-            cron=None if cron is None else " ".join(cron[: _LONGEST + 1].split()),
-            timezone=timezone,
-        )
-    )
-
-
-def check_timing(timing: Timing) -> Timing:
-    """The same timing. Raises ValueError for one that there cannot be."""
-    if [timing.every_s, timing.at, timing.cron].count(None) != 2:  # noqa: PLR2004  one of three is there
-        raise ValueError('say one of every="15m", at="03:00" and cron="0 3 * * *"')
-    if timing.every_s is not None:
-        if timing.timezone is not None:
-            raise ValueError("every= counts time that passes, so it has no timezone")
-        if not 1 <= timing.every_s <= LONGEST_SPAN_S:
-            raise ValueError(f"every {timing.every_s} s is not between 1 second and 999,999 days")
-    if timing.at is not None and not CLOCK.fullmatch(timing.at):
-        raise ValueError(f"at={timing.at!r} is not a time such as '03:00'")
-    if timing.timezone is not None:
-        zone_of(timing.timezone)
-    if timing.cron is not None:
-        if len(timing.cron) > _LONGEST:
-            raise ValueError(f"cron has at most {_LONGEST} characters")
-        _check_cron(timing.cron)
-    return timing
-
-
-def zone_of(name: str) -> ZoneInfo:
-    """Raises ValueError."""
-    try:
-        return ZoneInfo(name)
-    except (LookupError, ValueError, OSError) as error:
-        raise ValueError(f"{name[:80]!r} is not a time zone such as 'Europe/Berlin'") from error
-
-
-def next_time(timing: Timing, last: datetime) -> datetime:
-    """When a schedule that last ran, or was first seen, at `last` is due.
-
-    In the past: now, once for all that were missed.
-    """
-    if timing.every_s is not None:
-        return last.astimezone(UTC) + timedelta(seconds=timing.every_s)
-    zone = None if timing.timezone is None else zone_of(timing.timezone)
-    if timing.at is None:
-        return _next_by_cron(last, str(timing.cron), zone)
-    hour, minute = map(int, timing.at.split(":"))
-    return _next_by_cron(last, f"{minute} {hour} * * *", zone)
-
-
-def _next_by_cron(last: datetime, expression: str, zone: tzinfo | None = None) -> datetime:
-    """The first time after `last` that the expression names in that zone (None: the machine's).
-
-    As in Debian's cron: a time of day that the clock skips is due when it has skipped it, and one
-    that occurs twice is due the first time; what runs each hour or oftener goes on as time passes.
-    """
-    for found in CronSim(expression, last.astimezone(zone or _MachineZone())):
-        moment = found.astimezone(UTC)
-        if moment > last:  # in the second of two equal hours cronsim begins with the first
-            return moment
-    raise ValueError(f"cron {expression!r} names no time in the next 50 years")
-
-
-def _check_cron(expression: str) -> None:
-    try:
-        if len(expression.split()) != _CRON_FIELDS:
-            raise ValueError(  # noqa: TRY301  the message is completed below
-                "it does not have five fields"
-            )
-        _next_by_cron(_LEAP, expression, UTC)
-    except (CronSimError, ValueError, OverflowError) as error:
-        raise ValueError(
-            f"cron={expression!r} is not an expression such as '0 3 * * *': {error}"
-        ) from error
+        As in Debian's cron: a time of day that the clock skips is due when it has skipped it, and
+        one that occurs twice is due the first time; what runs each hour or oftener goes on as time
+        passes.
+        """
+        if self.every_s is not None:
+            return last.astimezone(UTC) + timedelta(seconds=self.every_s)
+        expression = self.cron or ""
+        if self.at is not None:
+            hour, minute = map(int, self.at.split(":"))
+            expression = f"{minute} {hour} * * *"
+        zone: tzinfo = _MachineZone()  # type: ignore[abstract]  # asked neither dst nor tzname
+        if self.timezone is not None:
+            zone = ZoneInfo(self.timezone)
+        for found in CronSim(expression, last.astimezone(zone)):
+            moment = found.astimezone(UTC)
+            if moment > last:  # in the second of two equal hours cronsim begins with the first
+                return moment
+        raise CronSimError("it names no time in the next 50 years")
 
 
 class _MachineZone(tzinfo):
@@ -137,36 +88,38 @@ class _MachineZone(tzinfo):
         wall = at.replace(tzinfo=None)
         return wall - datetime.fromtimestamp(wall.timestamp(), UTC).replace(tzinfo=None)
 
-    def dst(self, _at: datetime | None) -> timedelta | None:
-        return None
-
-    def tzname(self, _at: datetime | None) -> str | None:
-        return None
-
     def fromutc(self, at: datetime) -> datetime:
         return datetime.fromtimestamp(at.replace(tzinfo=UTC).timestamp()).replace(tzinfo=self)  # noqa: DTZ006  the machine's time is what is asked for
 
 
-def parse_span(text: str) -> int:
-    """Seconds of `15m`; raises ValueError."""
-    found = _SPAN.fullmatch(text)
-    if not found:
-        raise ValueError(f"{text!r} is not a duration such as '30s', '15m', '2h' or '1d'")
-    return int(found[1]) * _SECONDS[found[2]]
+def parse_timing(
+    *,
+    every: str | None = None,
+    at: str | None = None,
+    cron: str | None = None,
+    timezone: str | None = None,
+) -> Timing:
+    """The timing that these words mean. Raises ValueError, with what is wrong."""
+    cron = cron and " ".join(cron.split())
+    span = None if every is None else _SPAN.fullmatch(every)
+    if every is not None and span is None:
+        raise ValueError(f"{every[:80]!r} is not a duration such as '30s', '15m', '2h' or '1d'")
+    every_s = int(span[1]) * _SECONDS[span[2]] if span else None
+    return Timing(every_s=every_s, at=at, cron=cron, timezone=timezone)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleStatus:
     """A schedule that the module set: which method runs with which arguments, and when.
 
-    `next_at` is in UTC; None where the module is only about to start.
+    `next_at` is in UTC.
     """
 
     name: str
     method: str
     arguments: Mapping[str, object] = field(default_factory=dict)
     timing: Timing
-    next_at: datetime | None = None
+    next_at: datetime
 
 
 class ScheduleAccess(Protocol):
@@ -184,7 +137,7 @@ class ScheduleAccess(Protocol):
 class Schedules:
     """`self.schedules`: schedules that a module sets, changes and removes while it runs.
 
-    They outlive the daemon and run whenever the module does; what was missed runs once.
+    They end with the module, which sets them again when it is enabled; what was missed runs once.
     """
 
     def __init__(self, module: object, access: ScheduleAccess) -> None:

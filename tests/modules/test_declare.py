@@ -16,7 +16,7 @@ from parachuted.modules.declare import (
     ToolMark,
     marks_of,
 )
-from parachuted.modules.scheduling import Timing, parse_span
+from parachuted.modules.scheduling import Timing, parse_timing
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,8 @@ def test_a_method_can_be_many_things_and_stays_callable():
         EventMark(event="daily.entry.created", is_async=False),
         ScheduleMark(timing=Timing(every_s=900)),
     )
-    assert [parse_span(text) for text in ("30s", "15m", "2h", "1d")] == [30, 900, 7200, 86400]
+    spans = {"30s": 30, "15m": 900, "2h": 7200, "1d": 86400}
+    assert {text: parse_timing(every=text).every_s for text in spans} == spans
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ async def run(daemon_rig: DaemonRig, agent: str) -> dict:
 def planned(daemon_rig: DaemonRig) -> str:
     """The names of all modules' schedules."""
     schedules = daemon_rig.daemon.modules.manager.scheduler.schedules()
-    return str([schedule.name for schedule, _due in schedules])
+    return str([schedule.key for schedule in schedules])
 
 
 async def test_a_module_copies_nothing_for_a_key_that_the_key_may_not_read(

@@ -138,7 +138,7 @@ class PolledRoutes:
             every_s=self._watched.settings.scan.full_every_s,
             description="Look through the whole vault for what no event told.",
         )
-        return [scan, *(_job(*schedule) for schedule in self._modules.scheduler.schedules())]
+        return [scan, *map(_job, self._modules.scheduler.schedules())]
 
     def _counted(self, days: int) -> _Counted:
         """Blocks."""
@@ -148,14 +148,13 @@ class PolledRoutes:
         return self._watched.history.spent(midnight), self._budget.counts(), spent
 
 
-def _job(schedule: ModuleSchedule, due: datetime) -> ScheduledJob:
-    module = schedule.host.name
+def _job(schedule: ModuleSchedule) -> ScheduledJob:
     return ScheduledJob(
-        **asdict(schedule.spec.timing),
-        name=schedule.name,
-        module=module,
-        next_at=due.astimezone(UTC),
-        description=f"{schedule.spec.method} of the module {module}",
+        **asdict(schedule.timing),
+        name=schedule.key,
+        module=schedule.module,
+        next_at=schedule.due,
+        description=f"{schedule.method} of the module {schedule.module}",
     )
 
 

@@ -243,4 +243,4 @@ class ModuleExchange:
     def remove(self, host: ModuleHost) -> None:
         self.routes.remove(host.name)
         self.interfaces.withdraw(host)
-        self.scheduler.remove(host)
+        self.scheduler.remove(host.name)

@@ -159,7 +159,7 @@ class ModuleManager:
         return [self._status(entry) for entry in sorted(self._entries, key=lambda one: one.name)]
 
     def _status(self, entry: ModuleEntry) -> ModuleStatus:
-        schedules = self.scheduler.words(entry.name)
+        schedules = [schedule.words() for schedule in self.scheduler.of(entry.name)]
         module = self._modules.get(entry.name)
         if module is None:
             return status_of(entry, schedules=schedules)

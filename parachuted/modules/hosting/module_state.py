@@ -30,9 +30,6 @@ log = logging.getLogger(__name__)
 MODULE_DATA, MODULE_STATE = "module-data", "modules"
 """The folders of all modules' data folders and states, in the vault's state folder."""
 
-MODULE_SCHEDULES = "module-schedules"
-"""The folder of the schedules that modules set, a file for each module."""
-
 LARGEST_DATA, MOST_FILES = 2 << 30, 20_000
 LARGEST_VALUE, LARGEST_IN_ALL, MOST_KEYS = 1_000_000, 10_000_000, 10_000
 _LONGEST_KEY = 200
@@ -77,11 +74,7 @@ def delete_module_data(state: Path, name: str) -> bool:
 def _places(state: Path, name: str) -> list[Path]:
     if not NAME.fullmatch(name):
         return []
-    return [
-        state / MODULE_DATA / name,
-        state / MODULE_STATE / name,
-        state / MODULE_SCHEDULES / f"{name}.json",
-    ]
+    return [state / MODULE_DATA / name, state / MODULE_STATE / name]
 
 
 def folder_size(folder: Path) -> tuple[int, int]:

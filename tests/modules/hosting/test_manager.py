@@ -90,8 +90,8 @@ async def test_what_is_approved_runs_and_what_it_offers_is_known_while_it_does(r
             with pytest.raises(NotFoundError):
                 await modules.call_tool(*wrong, {}, Caller())
 
-        (_nightly, (tick, due)) = modules.scheduler.schedules()
-        assert due - tick.last == timedelta(minutes=15)
+        (_nightly, tick) = modules.scheduler.schedules()
+        assert tick.due - tick.last == timedelta(minutes=15)
         assert leaks()
     assert leaks() == []
     assert modules.scheduler.schedules() == []

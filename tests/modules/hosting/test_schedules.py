@@ -1,12 +1,11 @@
-"""Schedules run when they are due, once each, and remember it; what modules set is kept, is checked
-when it comes back, and carries on what it was set with.
+"""Schedules run when they are due, once each, and remember it; what modules set is checked, and
+carries on what it was set with.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import cast
@@ -22,14 +21,13 @@ from parachuted.modules.hosting.schedules import (
     MOST_SCHEDULES,
     ModuleScheduler,
     ModuleSchedules,
-    SetSchedule,
-    SetSchedules,
 )
 from parachuted.modules.registry.declaration import ModuleDeclaration
 from parachuted.modules.scheduling import Timing
 from parachuted.state import open_state
 from tests.modules.module_rig import UNRECORDED
 
+HOURLY = Timing(every_s=3_600)
 BEGUN = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
 
@@ -126,7 +124,7 @@ async def test_a_schedule_runs_after_each_span_until_its_module_is_gone(clock, t
         assert tells.reported == ["tidy"] * number
         tells.fails = True
 
-    clockwork.remove(cast("ModuleHost", tells))
+    clockwork.remove("daily")
     clock.go(seconds=61)
     await due(clockwork)
     assert tells.reported == ["tidy"] * 3
@@ -135,25 +133,30 @@ async def test_a_schedule_runs_after_each_span_until_its_module_is_gone(clock, t
 async def test_what_the_daemon_slept_through_runs_once_also_after_a_restart(
     clock, tmp_path: Path, tells
 ):
-    """The same is so of what a module sets, with its arguments and its taint."""
+    """The same is so of what a module sets again, with its arguments and its taint."""
+    caller = Caller()
+    caller.taint.read("Inbox/mail.md")
     state = open_state(tmp_path / "state.db")
-    clockwork = ModuleScheduler(clock, state, UNRECORDED, SetSchedules(tmp_path / "set"))
+    clockwork = ModuleScheduler(clock, state, UNRECORDED)
     add(clockwork, tells)
-    await clockwork.set("daily", nightly(is_tainted=True))
+    await set_nightly(clockwork, caller=caller)
     state.close()
     clock.go(days=3)
     state = open_state(tmp_path / "state.db")
-    clockwork = ModuleScheduler(clock, state, UNRECORDED, SetSchedules(tmp_path / "set"))
+    clockwork = ModuleScheduler(clock, state, UNRECORDED)
+    await set_nightly(clockwork, caller=caller)
     add(clockwork, tells)
 
     await due(clockwork)
     await due(clockwork)
 
     assert sorted(tells.reported) == ["reflect", "tidy"]
-    assert clockwork.words("daily")[1].startswith("nightly, reflect: ")
+    assert clockwork.of("daily")[1].words().startswith("nightly, reflect: ")
     at = tells.reported.index("reflect")
     assert (tells.data[at], tells.tainted[at]) == ({"agent": "a"}, True)
-    assert all(one.next_at > clock() for one in clockwork.set_by("daily"))
+    assert all(
+        one.next_at > clock() for one in await ModuleSchedules("daily", clockwork, Caller).list()
+    )
     state.close()
 
 
@@ -212,119 +215,64 @@ async def test_a_clock_that_is_set_puts_no_schedule_off_and_repeats_none(
         assert tells.reported == ["tidy"] * times
 
 
-def nightly(method: str = "reflect", **more: object) -> SetSchedule:
-    values = {"arguments": {"agent": "a"}, "timing": Timing(cron="0 3 * * *")} | more
-    return SetSchedule(name="nightly", method=method, **values)
+async def set_nightly(
+    clockwork: ModuleScheduler, method: str = "reflect", *, caller: Caller | None = None, **timing
+) -> None:
+    found = Timing(**timing or {"cron": "0 3 * * *"})
+    schedules = ModuleSchedules("daily", clockwork, lambda: caller or Caller())
+    await schedules.set("nightly", method, {"agent": "a"}, found)
 
 
-async def test_setting_the_same_again_at_each_start_puts_nothing_off(
-    clock, tmp_path: Path, tells, clockwork
-):
+async def test_setting_the_same_again_at_each_start_puts_nothing_off(clock, tells, clockwork):
     add(clockwork, tells, every_s=999_999)
     for _ in range(5):
-        await clockwork.set("daily", nightly(timing=Timing(every_s=60)))
+        await set_nightly(clockwork, every_s=60)
         clock.go(seconds=20)
         await due(clockwork)
     assert tells.reported == ["reflect"]
 
-    await clockwork.set("daily", nightly("other", timing=Timing(every_s=60)))
+    await set_nightly(clockwork, "other", every_s=60)
     clock.go(seconds=30)
     await due(clockwork)
     assert tells.reported == ["reflect", "other"], "other arguments or methods keep the time"
 
-    await clockwork.set("daily", nightly(timing=Timing(every_s=90)))
+    await set_nightly(clockwork, every_s=90)
     clock.go(seconds=80)
     await due(clockwork)
     assert tells.reported == ["reflect", "other"], "another timing begins to count when it is set"
 
 
-async def test_what_is_removed_or_whose_module_has_ended_does_not_run(clock, tmp_path, tells):
-    state = open_state(tmp_path / "state.db")
-    clockwork = ModuleScheduler(clock, state, UNRECORDED)
+async def test_what_is_removed_or_whose_module_has_ended_does_not_run(clock, tells, clockwork):
     add(clockwork, tells, every_s=999_999)
-    await clockwork.set("daily", nightly(timing=Timing(every_s=60)))
-    clockwork.remove(cast("ModuleHost", tells))
+    await set_nightly(clockwork, every_s=60)
+    clockwork.remove("daily")
+    clock.go(minutes=5)
+    await due(clockwork)
+    assert (tells.reported, clockwork.schedules()) == ([], [])
+
+    await set_nightly(clockwork, every_s=60)
+    add(clockwork, tells, every_s=999_999)
+    assert await ModuleSchedules("daily", clockwork, Caller).remove("nightly")
     clock.go(minutes=5)
     await due(clockwork)
     assert tells.reported == []
 
-    add(clockwork, tells, every_s=999_999)
-    await due(clockwork)
-    assert tells.reported == ["reflect"]
-    assert await clockwork.unset("daily", "nightly")
-    clock.go(minutes=5)
-    await due(clockwork)
-    assert tells.reported == ["reflect"]
-    state.close()
-
-
-NIGHTLY = SetSchedule(
-    name="nightly",
-    method="reflect",
-    arguments={"agent": "reflector", "days": [1, 2]},
-    timing=Timing(cron="0 3 * * *", timezone="Europe/Berlin"),
-    is_tainted=True,
-)
-
-
-async def test_what_is_set_comes_back_and_what_is_removed_does_not(tmp_path):
-    await SetSchedules(tmp_path).keep("daily", {"nightly": NIGHTLY})
-    again = SetSchedules(tmp_path)
-
-    assert dict(again.of("daily")) == {"nightly": NIGHTLY}
-    assert dict(again.of("brain")) == {}
-    assert (tmp_path / "daily.json").stat().st_mode & 0o777 == 0o600
-    await again.keep("daily", {})
-    assert dict(SetSchedules(tmp_path).of("daily")) == {}
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "rubbish",
-        "[{}]",
-        '[{"name": "a", "method": "m", "arguments": {}, "timing": {"cron": "x"}, "read": {}}]',
-        '[{"name": "a", "method": "m", "arguments": {}, "timing": {}, "read": {}}]',
-    ],
-)
-async def test_a_file_edited_to_rubbish_counts_as_none_and_is_replaced(tmp_path, text):
-    (tmp_path / "daily.json").write_text(text)
-    found = SetSchedules(tmp_path)
-
-    assert dict(found.of("daily")) == {}
-    await found.keep("daily", {"nightly": NIGHTLY})
-    assert dict(SetSchedules(tmp_path).of("daily")) == {"nightly": NIGHTLY}
-
 
 @pytest.mark.parametrize(
     "wrong",
-    [
-        *({"name": name} for name in ("", "a\nb", "x" * 101)),
-        *({"method": method} for method in ("hooks:main", "a b")),
-        {"arguments": {"text": "x" * 20_000}},
-        {"timing": Timing(cron="* * * * * *")},
-        {"timing": Timing(every_s=0)},
-        {"timing": Timing(at="03:00", timezone="nowhere")},
-    ],
+    [*({"name": name} for name in ("", "a\nb", "x" * 101)), {"arguments": {"text": "x" * 20_000}}],
 )
-async def test_what_cannot_be_a_schedule_is_refused(wrong):
-    mine = ModuleSchedules("daily", ModuleScheduler(lambda: BEGUN, None, UNRECORDED), Caller)
-    asked = {"name": "a", "method": "b", "arguments": {}, "timing": NIGHTLY.timing, **wrong}
+async def test_what_cannot_be_a_schedule_and_too_many_are_refused(clockwork, wrong):
+    mine = ModuleSchedules("daily", clockwork, Caller)
+    asked = {"name": "a", "method": "b", "arguments": {}, "timing": HOURLY}
     with pytest.raises(EditRefusedError):
-        await mine.set(**asked)
+        await mine.set(**asked | wrong)
     assert await mine.list() == []
-
-
-async def test_a_module_sets_only_so_many():
-    names = [str(number) for number in range(MOST_SCHEDULES + 1)]
-    many = {name: replace(NIGHTLY, name=name) for name in names}
+    for number in range(MOST_SCHEDULES):
+        await mine.set(**asked | {"name": str(number)})
+    await mine.set(**asked | {"name": "0"})
     with pytest.raises(EditRefusedError, match="at most"):
-        await SetSchedules(None).keep("daily", many)
-    del many["0"]
-    await SetSchedules(None).keep("daily", many)
-
-
-HOURLY = Timing(every_s=3_600)
+        await mine.set(**asked)
 
 
 async def test_a_schedule_keeps_its_taint_and_no_other_module_sees_it(
@@ -337,7 +285,7 @@ async def test_a_schedule_keeps_its_taint_and_no_other_module_sees_it(
 
     await mine.set("hourly", "look", {"text": "of a stranger"}, HOURLY)
 
-    assert module_rig.scheduler._set.of("daily")["hourly"].is_tainted
+    assert module_rig.scheduler.of("daily")[0].is_tainted
     (found,) = await mine.list()
     assert (found.name, found.method, found.timing) == ("hourly", "look", HOURLY)
     assert await other.list() == []
