@@ -5,7 +5,7 @@
 #   to. pyromark shows that one too, leaves all where they are defined, and has no way back. mistune gives two places of one footnote the same id.
 #   pyromark's id is the bare label: `[^tea]` below the heading "Tea" takes the heading's link. markdown-it and comrak do as guessed.
 # Why it matters: two notes on one page, or a note embedded in another, share ids whichever reader is used, and numbers may run
-#   backwards. Number footnotes anew over all that is shown, and put the note's own mark before each id.
+#   backwards. Number footnotes again over all that is shown, and put the note's own mark before each id.
 source "$(dirname "$0")/support/common.sh"
 python_packages markdown-it-py==4.3.0 mdit-py-plugins==0.7.0 mistune==3.4.0 Markdown==3.11.3 pyromark==0.10.3 comrak==0.0.16
 

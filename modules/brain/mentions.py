@@ -40,7 +40,7 @@ _OPENING = "([{<\"'\u201c\u2018*_~="
 _ADDRESS_STARTS = ("www.", "/", "./", "../", "~/")
 
 HIDDEN = "\x1f"
-# What is no prose. Each repetition has an end, so that no text takes long.
+# What is not prose. Each repetition has an end, so that no text takes long.
 _NO_PROSE = re.compile(
     r"""
     \A\ufeff?---[ \t]*\r?\n(?:.*?\n)??(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)  # frontmatter

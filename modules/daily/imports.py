@@ -80,7 +80,7 @@ def _day_one_entry(path: str, place: str, entry: object) -> Imported:
     # half characters, which no file and no answer can hold, become question marks
     entry = json.loads(json.dumps(entry, ensure_ascii=False).encode("utf-8", "replace"))
     if not isinstance(entry, dict):
-        raise JournalError("it is no entry")
+        raise JournalError("it is not an entry")
     at, text = _moment(entry), entry.get("text")
     media = sum(len(files) for kind in _MEDIA if isinstance(files := entry.get(kind), list))
     said = text if isinstance(text, str) else ""

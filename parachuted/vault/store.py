@@ -147,8 +147,9 @@ class Store:
         waits for the disk, four then happen side by side. What is wrong, the write itself says.
         """
         with contextlib.suppress(ParachuteError):
-            data = self.root.read(self.resolve(path)).data
-            edited, _ = decide(request, data, partial(self.bases.text, path))
+            target = self.resolve(path)
+            data = self.root.read(target).data
+            edited, _ = decide(request, data, partial(self.bases.text, target))
             self.objects.put(data)
             self.objects.put(edited)
 

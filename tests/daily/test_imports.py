@@ -189,7 +189,7 @@ async def test_whatever_an_entry_of_day_one_holds_is_imported_or_named(tmp_path:
             "Journal.json, entry 7: it has no text",
             "Journal.json, entry 9: it has no text",
             "Journal.json, entry 10: it has no text",
-            "Journal.json, entry 11: it is no entry",
+            "Journal.json, entry 11: it is not an entry",
             "broken.json, line 2: it is not valid JSON",
             "2026-02-24.md: it is empty",
             "2026-02-25.md, line 1: it is not UTF-8 text",
