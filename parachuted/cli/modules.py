@@ -44,6 +44,9 @@ MODULES = Command(
 )
 
 
+_SERVED = ("routes", "tools", "events", "schedules", "agents")
+
+
 def _trust(module: Json) -> str:
     return f"{module['trust_level']}{', dev' if module['dev'] else ''}"
 
@@ -66,10 +69,10 @@ def modules_list(_options: Namespace) -> Steps:
 
 @verb("modules status", "the state of modules")
 def modules_status(options: Namespace) -> Steps:
-    """Show what modules serve, where they run, and what is wrong. Exits with 1 when one that should
-    run does not.
+    """Show how much modules serve, where they run, and what is wrong. Exits with 1 when one that
+    should run does not.
 
-    name?  only that module
+    name?  only that module, with each route, tool, event, schedule and agent
     """
     modules = ask("GET /api/modules")["modules"]
     found = [module for module in modules if options.name in {None, module["name"]}]
@@ -78,20 +81,25 @@ def modules_status(options: Namespace) -> Steps:
     failed = any(module["status"] in {"failed", "starting"} for module in found)
     yield {"modules": found}, failed
     for module in found:
-        _say_status(module)
+        _say_status(module, is_whole=options.name is not None)
     if not found:
         say(_NONE)
 
 
-def _say_status(module: Json) -> None:
+def _say_status(module: Json, *, is_whole: bool = False) -> None:
     title = f"{module['name']} {module['version']}".rstrip()
     where = f", {module['where']}" if module["where"] else ""
     say(f"{title}: {module['status']}, {_trust(module)}{where}")
     if module["limits"]:
         say(f"  limits    {module['limits']}")
-    for name in ("routes", "tools", "events", "schedules", "agents"):
-        say_each(f"  {name.removesuffix('s'):<9} {text}" for text in module[name])
-    say_each(f"  interface {name}" for name in module["provides"])
+    served = {name: module[name] for name in _SERVED if module[name]}
+    if is_whole:
+        for name, texts in served.items():
+            say_each(f"  {name.removesuffix('s'):<9} {text}" for text in texts)
+        say_each(f"  interface {name}" for name in module["provides"])
+    elif served:
+        counts = (f"{name}: {len(texts)}" for name, texts in served.items())
+        say(f"  serves    {', '.join(counts)}")
     if module["problem"]:
         say("  problem")
         say_lines(quoted_lines(str(module["problem"]).rstrip(), _MOST_PROBLEM))

@@ -97,6 +97,8 @@ async def test_with_a_daemon_what_is_approved_runs_at_once_until_it_is_removed(
         code, said = await does("approve", "garden", "--yes", "--trust", "trusted")
         assert (code, "garden 0.1.0: running, trusted, in process" in said) == (0, True), said
         assert "POST /api/garden/items" in (await does("status", "garden"))[1]
+        said = (await does("status"))[1]
+        assert ("routes: " in said, "/api/garden" in said) == (True, False), said
 
         source = vault / "Modules/garden/module.py"
         source.write_text(source.read_text() + "# more\n")
