@@ -35,7 +35,7 @@ from parachuted.errors import (
 from parachuted.history.acts import ActStep
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.note_values import FileChange
-from parachuted.tools.move import Mover, MoveResult, Writing
+from parachuted.tools.move import LinkScope, MoveResult, Writing, move_file
 from parachuted.vault import (
     BRINGS_BACK,
     NOTE_SUFFIXES,
@@ -255,18 +255,22 @@ class GrantedFiles:
             before = data if old.endswith(NOTE_SUFFIXES) else b""
             self._refuse_watching(new, before, data, was=old)
             data = self._marked_to_move(old, new, data, self.user.author(call))
-            moved = Mover(self.store, linking).move(
+            moved = move_file(
+                self.store,
                 old,
                 new,
                 self.user.author(call),
-                base=digest_of(data),
-                files=filter(bounds.may_read, files),
-                may_write=lambda note: (
-                    bounds.may_read(note)
-                    and bounds.may_write(note)
-                    and (guard is None or guard.objection(note) is None)
+                LinkScope(
+                    files=filter(bounds.may_read, files),
+                    linking=linking,
+                    may_write=lambda note: (
+                        bounds.may_read(note)
+                        and bounds.may_write(note)
+                        and (guard is None or guard.objection(note) is None)
+                    ),
+                    are_all=False,
                 ),
-                are_all=False,
+                base=digest_of(data),
                 writing=self._recorded,
             )
         for written in (moved.written, *moved.rewritten):

@@ -312,11 +312,10 @@ class GrantedVault:
         old, new = VaultPath.parse(source), VaultPath.parse(target)
         files = list(self._index.paths())
         moved = await run_uninterrupted(self.files.move, old, new, files, self._known.linking)
-        own = [written for written in moved.rewritten if written.path == moved.written.path]
         await self._store.notice(
             [old, moved.written.path, *(written.path for written in moved.rewritten)]
         )
-        return str((own or [moved.written])[-1].after)
+        return moved.digest
 
     async def upload(self, path: str, chunks: AsyncIterable[bytes]) -> Upload:
         """Make a new file of pieces, of at most 4 GB; it is on the disk when this returns.

@@ -123,7 +123,7 @@ FOR_PATH_KEYS = {
     *("POST /api/history/restore", "GET /api/links/target"),
     *("GET /api/ls", "GET /api/notes", "PUT /api/notes/{path}", "GET /api/notes/{path}"),
     *("PATCH /api/notes/{path}", "DELETE /api/notes/{path}", "GET /api/notes/{path}/backlinks"),
-    *("POST /api/notes/{path}/move", "POST /api/notes/{path}/move-plan"),
+    "POST /api/notes/{path}/move",
     *("GET /api/read", "GET /api/search"),
     *("GET /api/sync/changes", "DELETE /api/sync/files", "GET /api/sync/manifest"),
     *("POST /api/sync/pull", "POST /api/sync/push", "PUT /api/write", "POST /mcp"),

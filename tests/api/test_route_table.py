@@ -48,7 +48,6 @@ CALLS = [
     ("POST", "/api/runs/{run}/undo", None),
     ("PUT", "/api/write", {"path": "new.md", "content": "x", "encoding": "utf-8"}),
     ("PATCH", "/api/notes/{path}", {"section": "Facts", "content": "x", "create": True}),
-    ("POST", "/api/notes/{path}/move-plan", {"to": "plot.md"}),
     ("POST", "/api/notes/{path}/move", {"to": "plot.md"}),
     ("POST", "/api/history/restore", {"path": "AGENTS.md", "run": "{run}"}),
     ("POST", "/api/sync/push", {"root": "", "files": PUSHED}),

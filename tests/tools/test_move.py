@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parachuted.errors import ConflictError, NotFoundError
-from parachuted.tools.move import Mover, MoveResult
+from parachuted.tools.move import LinkScope, MoveResult, move_file
 from parachuted.vault import (
     Author,
     FileNames,
@@ -47,14 +47,17 @@ def move(
             if any(resolve(link, path, names) == file for link in links_in(note))
         }
 
-    mover = Mover(tools_rig.store, linking)
-    return mover.move(
+    return move_file(
+        tools_rig.store,
         VaultPath(source),
         VaultPath(target),
         ME,
+        LinkScope(
+            files=known,
+            linking=linking,
+            may_write=lambda path: not path.startswith(forbidden),
+        ),
         base=base,
-        files=known,
-        may_write=lambda path: not path.startswith(forbidden),
     )
 
 
@@ -140,13 +143,15 @@ def test_a_taken_target_or_another_text_is_a_conflict_and_nothing_moves(tools_ri
 def test_a_note_that_is_gone_by_then_is_passed_over(tools_rig: ToolsRig):
     tools_rig.save("Old.md", "x")
     tools_rig.save("b.md", "[[Old]]")
-    mover = Mover(tools_rig.store, lambda _path: ["gone.md", "b.md"])
-
-    moved = mover.move(
+    moved = move_file(
+        tools_rig.store,
         *(VaultPath("Old.md"), VaultPath("New.md"), ME),
+        LinkScope(
+            files=files(tools_rig),
+            linking=lambda _path: ["gone.md", "b.md"],
+            may_write=lambda _path: True,
+        ),
         base=None,
-        files=files(tools_rig),
-        may_write=lambda _path: True,
     )
 
     assert tools_rig.text("b.md") == "[[New]]"

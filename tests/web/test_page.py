@@ -205,13 +205,8 @@ def test_a_note_is_previewed_outlined_and_moved_with_its_links(
 
     it.click("Move or rename")
     it.page.get_by_label("New path").fill(f"Plants/Yew {width}")
-    it.page.keyboard.press("Enter")
-    it.sees("One line with links changes:")
-    it.page.locator(".diff .added").get_by_text(f"[[Yew {width}|hedge]]").wait_for()
-    assert it.faults() == []
-    assert place.exists()
     it.click("Move it")
-    it.sees(f"It is Plants/Yew {width}.md now.")
+    it.sees(f"It is Plants/Yew {width}.md now; links to it follow.")
     assert f"[[Yew {width}|hedge]]" in linking.read_text()
     assert not place.exists()
     it.go(f"#/vault/Garden/Paths {width}.md")

@@ -1,12 +1,8 @@
-"""Note moves: a note goes to another path, links follow, and what that changes is shown first."""
+"""Note moves: a note goes to another path, links follow, and links follow."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-from aiohttp import web
 
 from parachuted.api.http.decorators import post
 from parachuted.api.http.route import (
@@ -22,10 +18,10 @@ from parachuted.api.routes.notes import FOLDER, NAMES, is_note, no_note, note_pa
 from parachuted.errors import ConflictError
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.search import Search
-from parachuted.tools.move import LinkChange, MovePlan, Mover, MoveResult
-from parachuted.vault import Store, VaultIndex, VaultPath, printable
+from parachuted.tools.move import LinkScope, MoveResult, move_file
+from parachuted.vault import Store, VaultIndex, VaultPath
 
-_ENDING, _PLAN = "/move", "/move-plan"
+_ENDING = "/move"
 _PATIENCE_S = 5.0
 
 
@@ -43,16 +39,6 @@ class MovedNote:
     source: VaultPath
     hash: str
     rewritten: list[RewrittenNote]
-    left: int
-
-
-@dataclass(frozen=True, slots=True)
-class NoteMovePlan:
-    """`left` is as in the move itself."""
-
-    path: VaultPath
-    source: VaultPath
-    links: Sequence[LinkChange]
     left: int
 
 
@@ -88,49 +74,13 @@ class NoteMoveRoutes:
             raise call.conflict(error, path, target) from None
         place = moved.written.path
         await self._store.notice([path, place, *(written.path for written in moved.rewritten)])
-        # the moved note's own links may have been rewritten
-        own = [written.after for written in moved.rewritten if written.path == place]
-        digest = str(own[-1] if own else moved.written.after)
-        call.tag(digest)
+        call.tag(moved.digest)
         others = [
             RewrittenNote(written.path, str(written.after))
             for written in moved.rewritten
             if written.path != place
         ]
-        return MovedNote(place, path, digest, others, moved.left)
-
-    @post(FOLDER + "{path:.+}" + _PLAN, "vault", "read", for_path_keys=True, names=NAMES)
-    async def plan(self, call: ApiCall, body: MoveNoteRequest) -> NoteMovePlan:
-        """Which links a move would rewrite, line by line. Nothing is written."""
-        path, target = note_path(call, _PLAN), body.to
-        if not is_note(target):
-            raise no_note(call, target)
-        files = list(filter(call.files.sees, self._index.paths()))
-        if target in files:
-            raise web.HTTPConflict(text=f"{printable(target)} is there already")
-        planned = await asyncio.to_thread(self._plan, call, path, target, files)
-        return NoteMovePlan(target, path, planned.changes, planned.left)
-
-    def _plan(
-        self, call: ApiCall, path: VaultPath, target: VaultPath, files: list[VaultPath]
-    ) -> MovePlan:
-        call.files.find(path)
-        return self._mover(call).plan(
-            path,
-            target,
-            files=files,
-            may_write=lambda note: call.files.sees(note) and not is_program(note),
-            are_all=call.files.grant.alternatives is None,
-        )
-
-    def _mover(self, call: ApiCall) -> Mover:
-        """Settles the index first, so that notes that were just saved count."""
-
-        def sources(path: str) -> set[str]:
-            self._search.settle(_PATIENCE_S)
-            return {row.source for row in self._search.catalogue.links_to(path, call.files.sees)}
-
-        return Mover(self._store, sources)
+        return MovedNote(place, path, moved.digest, others, moved.left)
 
     def _move(
         self,
@@ -144,12 +94,22 @@ class NoteMoveRoutes:
         writable(call, path)
         writable(call, target)
         refuse_watching_beyond(call.reading, self._store, target, lambda text: text, was=path)
-        return self._mover(call).move(
+
+        def linking(file: str) -> set[str]:
+            """Settles the index first, so that notes that were just saved count."""
+            self._search.settle(_PATIENCE_S)
+            return {row.source for row in self._search.catalogue.links_to(file, call.files.sees)}
+
+        return move_file(
+            self._store,
             path,
             target,
             author_of(self._store, call),
+            LinkScope(
+                files=filter(call.files.sees, files),
+                linking=linking,
+                may_write=lambda note: call.files.sees(note) and not is_program(note),
+                are_all=call.files.grant.alternatives is None,
+            ),
             base=base,
-            files=filter(call.files.sees, files),
-            may_write=lambda note: call.files.sees(note) and not is_program(note),
-            are_all=call.files.grant.alternatives is None,
         )

@@ -113,31 +113,3 @@ async def test_what_a_key_does_not_see_decides_nothing_of_its_links(
     assert ([one["path"] for one in moved["rewritten"]], moved["left"]) == (["Mine/sub/a.md"], 0)
     assert (vault / "Mine/sub/a.md").read_text() == "[[Mine/sub/new]] [[new]] [[Mine/sub/new]]\n"
     assert {path: (vault / path).read_text() for path in hidden} == hidden
-
-
-async def test_what_a_move_would_do_to_links_is_shown_first_and_then_happens(
-    vault, daemon_rig: DaemonRig
-):
-    save(vault / "A/Old.md", "# Old\n[o](other.md)\n")
-    save(vault / "A/other.md", "first\r\nsee [[Old|that]] and more\r\n")
-    save(vault / "Secret/s.md", "[[Old]]\n")
-    await noticed(daemon_rig)
-    path, body = "/api/notes/A/Old.md/move-plan", {"to": "B/New.md"}
-    links = (await post(daemon_rig, path, body))["links"]
-    lines = [(one["path"], one["line"], one["was"], one["becomes"]) for one in links]
-    assert lines == [
-        ("A/Old.md", 2, "[o](other.md)", "[o](../A/other.md)"),
-        ("A/other.md", 2, "see [[Old|that]] and more", "see [[New|that]] and more"),
-        ("Secret/s.md", 1, "[[Old]]", "[[New]]"),
-    ]
-    assert (vault / "A/Old.md").exists()
-    narrow = key_of(daemon_rig, "vault:read", paths=["A/**", "B/**"])
-    less = await expect(daemon_rig, 200, "POST", path, headers=narrow, json=body)
-    assert {one["path"] for one in less["links"]} == {"A/Old.md", "A/other.md"}
-    taken = await refused(daemon_rig, "POST", path, json={"to": "A/other.md"})
-    assert taken == (409, "A/other.md is there already")
-    await expect(daemon_rig, 404, "POST", "/api/notes/none.md/move-plan", json=body)
-    await post(daemon_rig, "/api/notes/A/Old.md/move", body)
-    for name, number, _, becomes in lines:
-        now = vault / ("B/New.md" if name == "A/Old.md" else name)
-        assert now.read_text().splitlines()[number - 1] == becomes
