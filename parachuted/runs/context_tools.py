@@ -185,8 +185,7 @@ class ContextTools:
                 if user.strangers.is_text(real, content.data) and not (wants_all or user.taint):
                     left_out += 1
                     continue
-                self._files.count_as_read(real, content)
-                data = self._files.visible(real, content).data
+                data = self._files.disclosed(real, content).data
             except NotFoundError:
                 continue
             except ParachuteError as error:

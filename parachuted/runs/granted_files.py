@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from parachuted.access.caller import Caller, CallRecord, CurrentRun
 from parachuted.access.notes import Writer
@@ -32,7 +31,8 @@ from parachuted.errors import (
     NotFoundError,
     StorageFailedError,
 )
-from parachuted.history.acts import ActStep
+from parachuted.history.acts import Act, ActStep, recorded_act
+from parachuted.history.run_account import CallRun
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.note_values import FileChange
 from parachuted.tools.move import LinkScope, MoveResult, Writing, move_file
@@ -116,56 +116,52 @@ class GrantedFiles:
 
     def place(self, path: VaultPath, *, is_named: bool = False) -> VaultPath:
         """Where the path leads. `is_named`: a link of that name is meant itself."""
-        root = self.store.root
-        if not is_named:
-            return root.resolve(path)
-        return root.resolve(path.folder) / path.name if path.folder else path
+        return self.store.placed(path) if is_named else self.store.root.resolve(path)
+
+    def existing(self, path: VaultPath) -> VaultPath:
+        """The readable file that the path leads to. NotFoundError: there is none."""
+        real = self.find(path)
+        with self.store.root.straight():
+            self.store.root.size(real)
+        return real
 
     def read(
         self, path: VaultPath, *, keep: bool = False, see: bool = False, beyond: Sequence[str] = ()
     ) -> FileContent:
         """`keep`, or `see` while the machine goes on: the text may be the base of a later write."""
         real = self.find(path, beyond)
-        with self.store.root.straight():
-            self._refuse_large(real)
-            content = self.store.read(real, keep=keep)
+        content = self.peek(real, keep=keep)
         if see:
             with suppress(OSError):
                 self.store.bases.see([(real, content.data)])
-        if keep or see:
-            self.remember(real, content.digest)
-        self._record_text(real, content.data)
-        return self.visible(real, content)
+        return self.disclosed(real, content)
 
-    def peek(self, path: VaultPath) -> FileContent:
-        """A file before it is decided whether its text is handed out, with `count_as_read`."""
-        real = self.find(path)
+    def peek(self, real: VaultPath, *, keep: bool = False) -> FileContent:
+        """A file that was found, before it is decided whether its text is handed out."""
         with self.store.root.straight():
-            self._refuse_large(real)
-            return self.store.read(real)
+            if self.store.root.size(real) > _LARGEST_READ:
+                raise EditRefusedError(
+                    f"{printable(real)} is larger than {_LARGEST_READ >> 20} MB, which is not read "
+                    "at once"
+                )
+            return self.store.read(real, keep=keep)
+
+    def disclosed(self, real: VaultPath, content: FileContent) -> FileContent:
+        """What of a note is for this reader, who has read it then; the digest stays that of the
+        whole.
+        """
+        self._record_text(real, content.data)
+        self.remember(real, content.digest)
+        if self._sees_private(real):
+            return content
+        data = without_private(content.data)
+        return content if data is content.data else replace(content, data=data)
 
     def remember(self, path: VaultPath, digest: str) -> None:
         """The text was read here, and may be the base of a write."""
         self._bases[path, digest] = None
         while len(self._bases) > _REMEMBERED:
             self._bases.popitem(last=False)
-
-    def count_as_read(self, path: VaultPath, content: FileContent) -> None:
-        """A text that was read by its path counts as `read` does."""
-        self._record_text(path, content.data)
-        self.remember(path, content.digest)
-
-    def visible(self, real: VaultPath, content: FileContent) -> FileContent:
-        """What of a note is for this reader; the digest stays that of the whole."""
-        if self._sees_private(real):
-            return content
-        data = without_private(content.data)
-        return content if data is content.data else replace(content, data=data)
-
-    def size(self, path: VaultPath) -> int:
-        real = self.find(path)
-        with self.store.root.straight():
-            return self.store.root.size(real)
 
     def writer(self, path: VaultPath, digest: str) -> Writer:
         writes = self.store.history.writes_of(self.find(path))[::-1]
@@ -193,12 +189,9 @@ class GrantedFiles:
         real = self.check_write(change.path, beyond=beyond, is_named=change.edit is None)
         run = self._guard
         if run is not None and (why := run.objection(real)) is not None:
-            with self.store.root.straight():
+            with self._acting(real):
                 return Objection(run=run, change=self._plan(real, change), why=why)
-        author = self.user.author
-        return self._written(
-            real, call, lambda: self._made(real, change, author(call)), reason=reason
-        )
+        return self._written(real, call, lambda author: self._made(real, change, author), reason)
 
     def upload(self, path: VaultPath, incoming: IncomingFile) -> WriteResult:
         real = self.check_write(path)
@@ -209,16 +202,39 @@ class GrantedFiles:
                 f"{printable(real)} would not say that strangers' text led to it; write it as a "
                 "text, which is marked"
             )
-        call = self.user.caller().chain.call
 
-        def placed() -> WriteResult:
+        def placed(author: Author) -> WriteResult:
             self._refuse_watching(real, b"", beginning)
-            author = self.user.author(call)
             return place_incoming(self.store, real, incoming, author, is_new=True)
 
-        return self._written(real, call, placed)
+        return self._written(real, self.user.caller().chain.call, placed)
 
-    def steps(self, changes: Sequence[FileChange]) -> list[ActStep]:
+    def write_all(
+        self,
+        changes: Sequence[FileChange],
+        call: CallRun,
+        reason: str,
+        written: list[WriteResult],
+    ) -> Objection | None:
+        """All as one act of that call; what was done is added to `written`, also where one of them
+        fails or a run may not make it.
+        """
+        steps, author = self._steps(changes), self.user.author
+        with ExitStack() as stack:
+            if steps:
+                with call.writing(author(call).by, steps[0].path, reason):
+                    pass  # from here on the run has an id
+                what = f"what {author(call).by} was doing ({reason})"
+                act = Act(what=what, author=author(call), steps=steps)
+                stack.enter_context(recorded_act(self.store, act))
+            for change in changes:
+                done = self.write(change, call=call, reason=reason)
+                if isinstance(done, Objection):
+                    return done
+                written.append(done)
+        return None
+
+    def _steps(self, changes: Sequence[FileChange]) -> list[ActStep]:
         """Their texts kept. None of a run, which is asked about each change by itself."""
         guard = self._guard
         if guard is not None and (guard is self.user.run or guard.taint):
@@ -226,12 +242,10 @@ class GrantedFiles:
         steps: list[ActStep] = []
         for change in changes:
             real = self.check_write(change.path, is_named=change.edit is None)
-            with self.store.root.straight(), self._conflicts_as_seen(real):
-                planned, objects = self._plan(real, change), self.store.objects
-                if planned.data is not None:
-                    before = b"" if planned.base is None else objects.get(planned.base) or b""
-                    self._refuse_watching(real, before, planned.data)
-                after = None if planned.data is None else objects.put(planned.data)
+            with self._acting(real):
+                planned = self._plan(real, change)
+                data = planned.data
+                after = None if data is None else self.store.objects.put(data)
                 if after != planned.base:
                     steps.append(ActStep(path=str(real), base=planned.base, after=after))
         return steps
@@ -249,9 +263,8 @@ class GrantedFiles:
         bounds.check_read(source, old)
         self._refuse_tainted()
         call = self.user.caller().chain.call
-        with self.store.root.straight(), self._in_call(old, call), self._conflicts_as_seen(new):
-            self._refuse_large(old)
-            data = self.store.read(old).data
+        with self._acting(old, call, shown=new):
+            data = self.peek(old).data
             before = data if old.endswith(NOTE_SUFFIXES) else b""
             self._refuse_watching(new, before, data, was=old)
             data = self._marked_to_move(old, new, data, self.user.author(call))
@@ -271,7 +284,7 @@ class GrantedFiles:
                     are_all=False,
                 ),
                 base=digest_of(data),
-                writing=self._recorded,
+                writing=self.user.writing,
             )
         for written in (moved.written, *moved.rewritten):
             self.remember(written.path, str(written.after))
@@ -334,41 +347,46 @@ class GrantedFiles:
         self,
         real: VaultPath,
         call: CallRecord | None,
-        write: Callable[[], WriteResult],
-        *,
+        write: Callable[[Author], WriteResult],
         reason: str = "",
     ) -> WriteResult:
-        """Links are not followed, the call's record holds it, and its outcome is remembered."""
-        with (
-            self.store.root.straight(),
-            self._in_call(real, call, reason),
-            self._recorded(real) as wrote,
-            self._conflicts_as_seen(real),
-        ):
-            written = write()
-            wrote(written)
+        with self._acting(real, call, reason), self.user.writing(real) as wrote:
+            written = write(self.user.author(call))
+            if written.changed:
+                wrote(written)
         if written.after is not None:
             self.remember(written.path, written.after)
         return written
 
-    def _refuse_large(self, real: VaultPath) -> None:
-        if self.store.root.size(real) > _LARGEST_READ:
-            raise EditRefusedError(
-                f"{printable(real)} is larger than {_LARGEST_READ >> 20} MB, which is not read at "
-                "once"
-            )
-
     @contextmanager
-    def _recorded(self, path: VaultPath) -> Iterator[Callable[[WriteResult], None]]:
-        with self.user.writing(path) as wrote:
-            yield lambda written: wrote(written) if written.changed else None
-
-    def _in_call(
-        self, path: str, call: CallRecord | None, reason: str = ""
-    ) -> AbstractContextManager[None]:
-        if call is None:
-            return nullcontext()
-        return call.writing(self.user.author(call).by, path, reason)
+    def _acting(
+        self,
+        path: VaultPath,
+        call: CallRecord | None = None,
+        reason: str = "",
+        shown: VaultPath | None = None,
+    ) -> Iterator[None]:
+        """Inside, links are not followed, the call's record holds what is written, and a conflict
+        about `shown` shows their own text, and the other one if they may read it.
+        """
+        place = shown or path
+        try:
+            with self.store.root.straight():
+                if call is None:
+                    yield
+                else:
+                    with call.writing(self.user.author(call).by, path, reason):
+                        yield
+        except ConflictError as error:
+            is_known = error.is_known and self.bounds.may_read(place)
+            ours, theirs = error.ours, error.theirs if is_known else b""
+            if is_known:
+                self._record_text(place, theirs)
+            if not self._sees_private(place):
+                ours, theirs = without_private(ours), without_private(theirs)
+            raise ConflictError(
+                error.message, base=b"", ours=ours, theirs=theirs, is_known=is_known
+            ) from None
 
     def _refuse_tainted(self) -> None:
         """A move, or a file of many pieces, is not suggested."""
@@ -389,7 +407,7 @@ class GrantedFiles:
             )
         after = marked(old, data)
         if after is not data:
-            with self._recorded(old) as wrote:
+            with self.user.writing(old) as wrote:
                 wrote(self.store.replace(old, after, author, base=digest_of(data)))
         return after
 
@@ -402,8 +420,7 @@ class GrantedFiles:
             before = self.store.objects.get(str(base)) or b""
             self._refuse_watching(real, before, _whole(change.edit) or b"", was=source)
             return self.store.move(source, real, author, base=base)
-        planned, edit, before = self._decide(real, change, change.edit)
-        self._refuse_watching(real, before, planned.data or b"")
+        planned, edit = self._decide(real, change, change.edit)
         if planned.action == "create":
             return self.store.create(real, planned.data or b"", author)
         return self.store.edit(real, edit, author, base=base)
@@ -417,18 +434,19 @@ class GrantedFiles:
 
     def _decide(
         self, real: VaultPath, change: FileChange, edit: Edit, *, keep: bool = False
-    ) -> tuple[ProposedChange, Edit, bytes]:
-        """What the file becomes, by which edit, and what it holds now. A whole text was decided on
-        its base; a part of one is put where it belongs now.
+    ) -> tuple[ProposedChange, Edit]:
+        """What the file becomes, and by which edit. A whole text was decided on its base; a part of
+        one is put where it belongs now.
         """
-        plan, base, whole = partial(ProposedChange, path=str(real)), change.base, _whole(edit)
+        base, whole = change.base, _whole(edit)
         needs_mark = self._needs_mark and not change.is_persons
         present = None if change.is_new else self._present(real, base, keep=keep)
         if present is None:
             if not change.is_new and (base is not None or whole is None):
                 raise NotFoundError(f"{printable(real)} is not in the vault")
-            data = marked(real, whole or b"") if needs_mark else whole
-            return plan(action="create", base=None, data=data), edit, b""
+            data = marked(real, whole or b"") if needs_mark else whole or b""
+            self._refuse_watching(real, b"", data)
+            return ProposedChange(path=str(real), action="create", base=None, data=data), edit
         before, sees_private = present.data, self._sees_private(real)
         edit = edit if sees_private else added_to_whole(edit, before)
         after = self._applied(real, edit, base, present)
@@ -437,27 +455,29 @@ class GrantedFiles:
         if needs_mark or says_stranger(before):
             edit = _marking(real, edit, after)
             after = self._applied(real, edit, base, present)
-        if base is not None and whole is not None:
-            planned = plan(action="update", base=base, data=_whole(edit))
-        else:
-            planned = plan(action="update", base=present.digest, data=after)
-        return planned, edit, before
+        self._refuse_watching(real, before, after)
+        on_base = base is not None and whole is not None
+        return ProposedChange(
+            path=str(real),
+            action="update",
+            base=base if on_base else present.digest,
+            data=_whole(edit) if on_base else after,
+        ), edit
 
     def _present(self, real: VaultPath, base: str | None, *, keep: bool) -> FileContent | None:
         """The file as it is, if there is one. Any kept text can be named by its digest, and a merge
         would reveal it, so the base is one that was read here.
         """
         try:
-            self._refuse_large(real)
-            before = self.store.read(real, keep=keep)
+            present = self.peek(real, keep=keep)
         except NotFoundError:
             return None
-        if base not in {None, before.digest} and (real, base) not in self._bases:
+        if base not in {None, present.digest} and (real, base) not in self._bases:
             raise NotFoundError(
                 f"the text this was decided on ({str(base)[:12]}) is not one that was read here; "
                 f"read {printable(real)} again"
             )
-        return before
+        return present
 
     def _applied(self, real: VaultPath, edit: Edit, base: str | None, before: FileContent) -> bytes:
         """Merged with what others wrote since its base."""
@@ -476,22 +496,6 @@ class GrantedFiles:
                 f"{printable(path)} may not watch {printable(beyond)}: {bounds.who} may not "
                 "read all of that"
             )
-
-    @contextmanager
-    def _conflicts_as_seen(self, path: VaultPath) -> Iterator[None]:
-        """A conflict shows their own text, and the other one if they may read it."""
-        try:
-            yield
-        except ConflictError as error:
-            is_known = error.is_known and self.bounds.may_read(path)
-            ours, theirs = error.ours, error.theirs if is_known else b""
-            if is_known:
-                self._record_text(path, theirs)
-            if not self._sees_private(path):
-                ours, theirs = without_private(ours), without_private(theirs)
-            raise ConflictError(
-                error.message, base=b"", ours=ours, theirs=theirs, is_known=is_known
-            ) from None
 
 
 def _marking(path: VaultPath, edit: Edit, after: bytes) -> Edit:

@@ -86,14 +86,13 @@ class GrantedIndex:
                     content.data  # of which the index has nothing
                 ):
                     row = None
-                visible = self._files.visible(path, content)
+                visible = self._files.disclosed(path, content)
                 note = make_note(path, visible, row, self._resolver(path, names))
                 if names is None:
                     note.links  # noqa: B018  here, in a thread
             except ParachuteError as error:
                 left_out[printable(path)] = error.message
                 continue
-            self._files.count_as_read(path, content)
             notes.append(note)
         return NoteBatch(notes=tuple(notes), left_out=left_out)
 
@@ -109,8 +108,7 @@ class GrantedIndex:
         return NotePage(notes=rows, next=page.next, is_indexing=is_indexing)
 
     def backlinks(self, path: VaultPath) -> Links:
-        real = self._files.find(path)
-        self._files.store.root.size(real)  # which raises where there is none
+        real = self._files.existing(path)
         self._search.settle(_INDEX_S)
         rows = self._search.catalogue.links_to(real, self.can_see())
         visible = self.visible([row.source for row in rows])

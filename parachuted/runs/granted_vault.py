@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -36,7 +36,6 @@ from parachuted.errors import (
     ParachuteError,
     PathRefusedError,
 )
-from parachuted.history.acts import Act, ActFinisher, ActStep, begin_act, end_act
 from parachuted.history.run_account import CallRun
 from parachuted.keys import PathGlob
 from parachuted.processes.uninterrupted import run_uninterrupted
@@ -113,7 +112,7 @@ class GrantedVault:
     async def exists(self, path: str) -> bool:
         """Whether there is such a file, and it may be read."""
         try:
-            await run_uninterrupted(self.files.size, VaultPath.parse(path))
+            await run_uninterrupted(self.files.existing, VaultPath.parse(path))
         except (NotFoundError, ActRefusedError, PathRefusedError):
             return False
         return True
@@ -282,22 +281,24 @@ class GrantedVault:
         causes = parent.causes if parent is not None and parent.run else caller.causes
         chain = replace(caller.chain, run=caller.chain.led_by)
         call = CallRun(self._store, "", replace(caller, chain=chain, causes=causes))
-        wanted = list(map(file_change, changes))
-        steps = await run_uninterrupted(self.files.steps, wanted)
-        done, run = 0, ""
+        wanted, written = list(map(file_change, changes)), list[WriteResult]()
+        write_all = self.files.write_all
         try:
-            async with self._recorded_act(call, steps, reason):
-                for change in wanted:
-                    await self._write(change, call, reason)
-                    done, run = done + 1, str(call.run)
+            objection = await run_uninterrupted(write_all, wanted, call, reason, written)
+            if objection is not None:
+                raise ActRefusedError(await objection.run.instead(objection.change, objection.why))
         except ParachuteError as error:
-            if not done:
+            if not written:
                 raise
             raise EditRefusedError(
-                f"{error}; {done} of {len(changes)} files were changed before that: "
-                f"`parachute undo {run}` takes it back"
+                f"{error}; {len(written)} of {len(changes)} files were changed before that: "
+                f"`parachute undo {call.run}` takes it back"
             ) from error
-        return run
+        else:
+            return str(call.run)
+        finally:
+            await run_uninterrupted(call.close)
+            await self._store.notice([done.path for done in written if done.changed])
 
     async def delete(self, path: str) -> None:
         """Remove a file; it can be undone. A link is not removed, nor what it leads to."""
@@ -357,11 +358,9 @@ class GrantedVault:
         beyond = await self._beyond("read", target)
         return await run_uninterrupted(self.files.read, target, keep=keep, beyond=beyond)
 
-    async def _write(
-        self, change: FileChange, call: CallRecord | None = None, reason: str = ""
-    ) -> str:
+    async def _write(self, change: FileChange) -> str:
         beyond = await self._beyond("write", change.path, is_named=change.edit is None)
-        written = await run_uninterrupted(self.files.write, change, beyond, call, reason)
+        written = await run_uninterrupted(self.files.write, change, beyond)
         if isinstance(written, Objection):
             raise ActRefusedError(await written.run.instead(written.change, written.why))
         if written.changed:
@@ -401,36 +400,6 @@ class GrantedVault:
             paths = list(map(VaultPath.parse, pattern))
         for first in range(0, len(paths), BATCH):
             yield await run_uninterrupted(self._known.batch, paths[first : first + BATCH], names)
-
-    @asynccontextmanager
-    async def _recorded_act(
-        self, call: CallRun, steps: Sequence[ActStep], reason: str
-    ) -> AsyncIterator[None]:
-        """Around the writes of an act. One whose caller has gone is done all the same."""
-        number, is_whole = None, True
-        try:
-            number = await run_uninterrupted(self._begin_act, call, steps, reason)
-            yield
-        except asyncio.CancelledError:
-            is_whole = False
-            raise
-        finally:
-            await run_uninterrupted(self._end_act, call, number, is_whole=is_whole)
-
-    def _begin_act(self, call: CallRun, steps: Sequence[ActStep], reason: str) -> int | None:
-        if not steps:
-            return None
-        by = self._user.author(call).by
-        with call.writing(by, steps[0].path, reason):  # from here on the run has an id
-            what, author = f"what {by} was doing ({reason})", self._user.author(call)
-            return begin_act(self._store, Act(what=what, author=author, steps=steps))
-
-    def _end_act(self, call: CallRun, number: int | None, *, is_whole: bool) -> None:
-        if number is not None and is_whole:
-            end_act(self._store, number)
-        elif number is not None:
-            ActFinisher(self._store).finish(number)
-        call.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,12 +101,13 @@ def move_file(
             try:
                 with writing(place) as wrote:
                     done, still = follow_links(store, rewrites, place, was, author)
-                    wrote(done)
+                    if done.changed:
+                        wrote(done)
+                        rewritten.append(done)
             except ParachuteError:  # gone, or the disk refuses: the file has moved all the same
                 left += wanted
             else:
                 left += still
-                rewritten += [done] if done.changed else []
     return MoveResult(written=written, rewritten=tuple(rewritten), left=left)
 
 
