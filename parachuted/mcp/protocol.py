@@ -87,17 +87,11 @@ class McpProtocol:
 
 
 def _definition(description: ToolDescription) -> types.Tool:
-    is_read_only = description.capability == "read"
-    hints = types.ToolAnnotations(
-        read_only_hint=is_read_only,
-        destructive_hint=None if is_read_only else description.is_destructive,
-        idempotent_hint=True if description.is_idempotent else None,
-    )
+    hints = types.ToolAnnotations(read_only_hint=description.capability == "read")
     return types.Tool(
         name=description.name,
         description=description.description,
         input_schema=dict(description.takes),
-        output_schema=dict(description.answers) or None,
         annotations=hints,
     )
 

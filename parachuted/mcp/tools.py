@@ -44,7 +44,6 @@ log = logging.getLogger(__name__)
 
 _MODULE = "mcp"
 _LONGEST_PATH = 600
-_LARGEST_SCHEMA = 400
 
 
 @dataclass(slots=True, kw_only=True)
@@ -162,10 +161,8 @@ class McpTools:
             name=name,
             description=spec.description,
             takes=_brief(spec.schema),
-            answers=_short(spec.answer),
             module=module,
             capability="write",
-            is_destructive=True,
         )
         checked = {"type": "object", **spec.schema}
         return ServedTool(
@@ -249,9 +246,3 @@ def _brief(schema: Schema) -> Schema:
     if isinstance(properties, Mapping):
         fields["properties"] = {name: brief(shape) for name, shape in properties.items()}
     return {"type": "object", **fields}
-
-
-def _short(schema: Schema) -> Schema:
-    """Where it is worth its room in every prompt."""
-    is_object = schema.get("type") == "object"
-    return schema if is_object and len(json.dumps(schema)) <= _LARGEST_SCHEMA else {}

@@ -13,7 +13,7 @@ from parachuted.errors import ActRefusedError, EditRefusedError, ParachuteError
 from parachuted.mcp.clients import ClientSources
 from parachuted.mcp.tools import ToolCall
 from parachuted.suggestions import suggestion_tool
-from parachuted.tools.definitions import an_object, tool
+from parachuted.tools.definitions import tool
 from parachuted.vault import VaultPath
 
 _CURATOR, _MOST_LISTED, _HEAD = "curator", 200, 256 << 10
@@ -33,13 +33,7 @@ class VaultTools:
         self._root, self._strangers = sources.vaults.store.root, sources.vaults.strangers
         self._history, self._runs = history, runs
 
-    @tool(
-        "Versions of a note.",
-        _CURATOR,
-        "read",
-        an_object("versions", versions="array"),
-        for_path_keys=True,
-    )
+    @tool("Versions of a note.", _CURATOR, "read", for_path_keys=True)
     async def history(self, call: ToolCall, path: str, limit: int = 20) -> Mapping[str, object]:
         call.touch(path)
         within = call.within(_CURATOR, "read")
@@ -47,12 +41,7 @@ class VaultTools:
         versions = _document(found)["versions"]
         return {"versions": [_some(version, _VERSION) for version in versions]}
 
-    @tool(
-        "Who wrote each line of a note, in which run.",
-        _CURATOR,
-        "read",
-        an_object("lines", lines="array", runs="object"),
-    )
+    @tool("Who wrote each line of a note, in which run.", _CURATOR, "read")
     async def why(self, call: ToolCall, path: str, line: int | None = None) -> Mapping[str, object]:
         """What a note says may be a stranger's, so it counts as read."""
         call.touch(path)
@@ -65,13 +54,7 @@ class VaultTools:
         runs = {name: self._shown(run) for name, run in found["runs"].items() if run is not None}
         return {"lines": list(_spans(found["lines"])), "runs": runs}
 
-    @tool(
-        "Take back a run and what followed from it.",
-        _CURATOR,
-        "write",
-        an_object("paths", paths="array", kept="object", undo="string"),
-        is_destructive=True,
-    )
+    @tool("Take back a run and what followed from it.", _CURATOR)
     async def undo(self, call: ToolCall, run: str) -> Mapping[str, object]:
         if call.client.taint:
             raise ActRefusedError(
@@ -83,8 +66,6 @@ class VaultTools:
     @tool(
         "Suggest a change to a person. payload: {text}, {section, content}, {key, value} or {to}.",
         "vault",
-        "write",
-        an_object("result", result="string"),
     )
     async def suggest(
         self,

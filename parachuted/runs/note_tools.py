@@ -18,13 +18,12 @@ from parachuted.agents.job import Tool
 from parachuted.errors import NotFoundError
 from parachuted.runs.granted_vault import GrantedVault
 from parachuted.texts.times import time_of
-from parachuted.tools.definitions import agent_tools, an_object, plain, tool, tools_in
+from parachuted.tools.definitions import agent_tools, plain, tool, tools_in
 from parachuted.vault import parse_note
 
 _MOST_LISTED, _MOST_FOUND = 500, 50
 _LARGEST_TEXT = 256 << 10
 _MOST_SEEN = 10_000
-_WRITTEN = an_object("path", "digest", path="string", digest="string", run="string")
 _LEFT_OUT = (
     "notes of strangers are left out; list_notes with the cursor strangers names them, read_note "
     "reads one, and from then on what you would write is suggested to a person"
@@ -69,12 +68,7 @@ class NoteTools:
             (known for known in tools_in(NoteTools) if may_write or known.capability == "read"),
         )
 
-    @tool(
-        "Read a note, or one section of it.",
-        "vault",
-        "read",
-        an_object("path", "text", path="string", digest="string", text="string"),
-    )
+    @tool("Read a note, or one section of it.", "vault", "read")
     async def read_note(self, path: str, section: str = "") -> Mapping[str, object]:
         data, digest = await self.vault.read_with_digest(path)
         if section:
@@ -90,12 +84,7 @@ class NoteTools:
         more = {"truncated": True} if is_cut else {}
         return {"path": path, "digest": digest, "text": text, **more}
 
-    @tool(
-        "List notes; order: a key, path, title or modified; - descends.",
-        "vault",
-        "read",
-        an_object("notes", notes="array", next="string", note="string"),
-    )
+    @tool("List notes; order: a key, path, title or modified; - descends.", "vault", "read")
     async def list_notes(
         self,
         folder: str = "",
@@ -122,25 +111,13 @@ class NoteTools:
             **self._left_out(),
         }
 
-    @tool(
-        'Search by words, "phrases", begin*, tag:x, -without.',
-        "vault",
-        "read",
-        an_object("hits", hits="array", note="string"),
-    )
+    @tool('Search by words, "phrases", begin*, tag:x, -without.', "vault", "read")
     async def search_notes(self, query: str, limit: int = 20) -> Mapping[str, object]:
         hits = await self.vault.search(query, min(limit, _MOST_FOUND))
         found = [{"path": hit.path, "title": hit.title, "snippet": hit.snippet} for hit in hits]
         return {"hits": found, **self._left_out()}
 
-    @tool(
-        "Create a note, or replace one that you have read.",
-        "vault",
-        "write",
-        _WRITTEN,
-        is_destructive=True,
-        is_idempotent=True,
-    )
+    @tool("Create a note, or replace one that you have read.", "vault")
     async def write_note(self, path: str, text: str) -> Mapping[str, object]:
         base, text = self.seen.whole(path), plain(text)
         if base is None and await self.vault.exists(path):
@@ -155,13 +132,7 @@ class NoteTools:
         )
         return await self._changed("wrote", path, write, is_whole=True)
 
-    @tool(
-        "Replace a section, or append to it; made if missing.",
-        "vault",
-        "write",
-        _WRITTEN,
-        is_destructive=True,
-    )
+    @tool("Replace a section, or append to it; made if missing.", "vault")
     async def edit_section(
         self,
         path: str,
@@ -176,19 +147,12 @@ class NoteTools:
         write = partial(self.vault.edit, path, [SetSection(section, plain(text))], base=base)
         return await self._changed("edited", path, write, is_whole=is_whole)
 
-    @tool(
-        "Set a frontmatter key; null removes it.",
-        "vault",
-        "write",
-        _WRITTEN,
-        is_destructive=True,
-        is_idempotent=True,
-    )
+    @tool("Set a frontmatter key; null removes it.", "vault")
     async def set_key(self, path: str, key: str, value: Any) -> Mapping[str, object]:  # noqa: ANN401  any JSON
         write = partial(self.vault.set_key, path, key, value)
         return await self._changed(f"set {key[:80]} in", path, write)
 
-    @tool("Move a note; links to it follow.", "vault", "write", _WRITTEN)
+    @tool("Move a note; links to it follow.", "vault")
     async def move_note(self, path: str, to: str) -> Mapping[str, object]:
         moved = await self._changed("moved", path, partial(self.vault.move, path, to))
         return {**moved, "path": to}

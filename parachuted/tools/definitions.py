@@ -8,7 +8,6 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ValidationError, create_model
@@ -28,10 +27,8 @@ _ANYTHING: tuple[object, ...] = ({}, True)  # what a schema of any value is
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolDescription:
-    """`takes` and `answers` are JSON schemas; `module` and `capability` are the scope that an API
-    key needs. `is_destructive`: it may replace what is there; `is_idempotent`: a second equal call
-    changes nothing more. `for_path_keys`: a key with paths may call it, and it reaches no more than
-    those.
+    """`takes` is a JSON schema; `module` and `capability` are the scope that an API key needs.
+    `for_path_keys`: a key with paths may call it, and it reaches no more than those.
     """
 
     name: str
@@ -39,9 +36,6 @@ class ToolDescription:
     module: str
     capability: Literal["read", "write"]
     takes: Schema
-    answers: Schema
-    is_destructive: bool = False
-    is_idempotent: bool = False
     for_path_keys: bool = False
 
 
@@ -64,10 +58,7 @@ def tool(
     description: str,
     module: str,
     capability: Literal["read", "write"] = "write",
-    answers: Schema = MappingProxyType({}),
     *,
-    is_destructive: bool = False,
-    is_idempotent: bool = False,
     for_path_keys: bool = False,
 ) -> Callable[[_Method], _Method]:
     """Make a method the tool of its name; `ToolDescription` says what each argument means."""
@@ -88,9 +79,6 @@ def tool(
             module=module,
             capability=capability,
             takes=an_object(*whole.get("required", ()), **shapes),
-            answers=answers,
-            is_destructive=is_destructive,
-            is_idempotent=is_idempotent,
             for_path_keys=for_path_keys,
             arguments=arguments,
             function=method,

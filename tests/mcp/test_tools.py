@@ -71,7 +71,7 @@ async def test_all_definitions_together_are_at_most_2000_tokens(
     daemon_rig: DaemonRig, own_tools: list[dict]
 ):
     """A token is taken for 3.5 characters of JSON without spaces. A model is given the name, the
-    description and the arguments of each tool; what clients keep for themselves (answers and hints)
+    description and the arguments of each tool; what clients keep for themselves (hints)
     is counted for the core's own tools.
     """
     assert len(own_tools) >= 11
