@@ -30,7 +30,13 @@ def files(tools_rig: ToolsRig) -> list[str]:
 
 
 def move(
-    tools_rig: ToolsRig, source: str, target: str, *, base: str | None = None, forbidden: str = "-"
+    tools_rig: ToolsRig,
+    source: str,
+    target: str,
+    *,
+    base: str | None = None,
+    forbidden: str = "-",
+    gone: str = "",
 ) -> MoveResult:
     known = files(tools_rig)
     names = FileNames(known)
@@ -41,7 +47,7 @@ def move(
             for path in known
             if path.endswith(".md")
         }
-        return {
+        return {gone} - {""} | {
             path
             for path, note in notes.items()
             if any(resolve(link, path, names) == file for link in links_in(note))
@@ -143,16 +149,8 @@ def test_a_taken_target_or_another_text_is_a_conflict_and_nothing_moves(tools_ri
 def test_a_note_that_is_gone_by_then_is_passed_over(tools_rig: ToolsRig):
     tools_rig.save("Old.md", "x")
     tools_rig.save("b.md", "[[Old]]")
-    moved = move_file(
-        tools_rig.store,
-        *(VaultPath("Old.md"), VaultPath("New.md"), ME),
-        LinkScope(
-            files=files(tools_rig),
-            linking=lambda _path: ["gone.md", "b.md"],
-            may_write=lambda _path: True,
-        ),
-        base=None,
-    )
+
+    moved = move(tools_rig, "Old.md", "New.md", gone="gone.md")
 
     assert tools_rig.text("b.md") == "[[New]]"
     assert moved.left == 0
