@@ -63,16 +63,9 @@ class ToolsRig:
 
     def digest(self) -> str:
         whole = sha256()
-        for path in sorted(self.folder.joinpath("vault").rglob("*")):
-            whole.update(
-                repr(
-                    (
-                        path.relative_to(self.vault),
-                        path.is_symlink(),
-                        path.read_bytes() if path.is_file() else b"",
-                    )
-                ).encode()
-            )
+        for path in sorted(self.vault.rglob("*")):
+            data = path.read_bytes() if path.is_file() else b""
+            whole.update(repr((path.relative_to(self.vault), path.is_symlink(), data)).encode())
         return whole.hexdigest()
 
     def close(self) -> None:

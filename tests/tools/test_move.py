@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,6 +65,13 @@ def move(
         ),
         base=base,
     )
+
+
+@pytest.fixture
+def tools_rig(tmp_path: Path) -> Iterator[ToolsRig]:
+    tools_rig = ToolsRig(tmp_path)
+    yield tools_rig
+    tools_rig.close()
 
 
 OLD = "# Old\r\n[[Old#x]] [o](other.md) ![[p.png]]\r\n"
