@@ -37,7 +37,6 @@ _PATIENCE_S, _STEP_S, _CALL_S = 15.0, 0.02, 600.0
 _PARSE_ERROR, _FAILED = -32700, -32000
 _OK, _NOT_FOUND = 200, 404
 _VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
-_NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _PLAIN = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 
 
@@ -263,9 +262,8 @@ class McpForwarder:
         version, method = _modern_version(message), message.get("method")
         if version is not None:
             headers |= {"MCP-Protocol-Version": version, "Mcp-Method": _header_value(method)}
-            name = _NAMED.get(str(method))
-            if name is not None:
-                headers["Mcp-Name"] = _header_value(_object(message.get("params")).get(name))
+            if method == "tools/call":
+                headers["Mcp-Name"] = _header_value(_object(message.get("params")).get("name"))
         elif method != "initialize":
             headers |= {"MCP-Protocol-Version": self._version} if self._version else {}
             headers |= {"Mcp-Session-Id": self._session} if self._session else {}
