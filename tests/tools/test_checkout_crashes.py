@@ -1,18 +1,27 @@
-"""Check-in abused: nothing outside the grant is touched, whatever was done to the copy."""
+"""Check-in interrupted and abused: each file of the vault is old or new whatever happens, and
+nothing outside the grant is touched.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
+import random
+import re
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tools.checkin_killed import NOTES, text
 from tests.tools.checkout_rig import CheckoutRig, at_desk
 
+ROOT = Path(__file__).resolve().parents[2]
 PLAIN = (
     "a.md A.md roof.md garden.md monday.md x .git .mcp.json Modules Suggestions Daily Projects -rf "
     "~ a.tmp .agents CON *.md {x}.md"
@@ -25,6 +34,46 @@ FOLDERS = st.sampled_from([*GRANTED, *GRANTED, "", "Modules/", "Suggestions/", "
 PATHS = st.tuples(FOLDERS, WHERE).map("".join)
 KINDS = "write write write link hardlink fifo folder remove rename swap"
 ACTS = st.lists(st.tuples(st.sampled_from(KINDS.split()), PATHS, PATHS), min_size=8, max_size=20)
+
+
+def test_a_daemon_killed_in_a_check_in_leaves_each_file_old_or_new(tmp_path: Path, torture):
+    seed = time.time_ns() % (1 << 30)
+    chance, turn = random.Random(seed), 0  # noqa: S311  when to kill is no secret
+    rig = CheckoutRig(folder=tmp_path)
+    for number in range(NOTES):
+        rig.save(f"Projects/{number}.md", text(number, 0))
+    rig.save("Projects/here.md", "# Here or there\n")
+    rig.close()
+    for _ in range(300 if torture else 4):
+        turn += 1_000
+        _killed_after(chance.uniform(0, 0.25), tmp_path, turn)
+        rig = CheckoutRig(folder=tmp_path)
+        rig.recover()
+        found = rig.texts()
+        rig.close()
+        for number in range(NOTES):
+            said = found.pop(f"Projects/{number}.md")
+            of_turn = re.search(r"turn (\d+)", said)
+            assert of_turn is not None
+            assert said == text(number, int(of_turn[1])), f"seed {seed}"
+        assert list(found.values()) == ["# Here or there\n"], f"seed {seed}"
+        assert set(found) <= {"Projects/here.md", "Projects/there.md"}, f"seed {seed}"
+
+
+def _killed_after(seconds: float, folder: Path, turn: int) -> None:
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "tests.tools.checkin_killed", str(folder), str(turn)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == "ready\n"
+        time.sleep(seconds)
+    finally:
+        worker.kill()
+        worker.communicate()
 
 
 @settings(max_examples=25)
