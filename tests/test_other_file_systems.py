@@ -14,10 +14,9 @@ from pyfakefs.fake_filesystem import FakeFilesystem, OSType
 
 from parachuted.config import load_settings, set_setting
 from parachuted.config.load import config_file, read_file
-from parachuted.errors import ConfigError, UnfitError
+from parachuted.errors import ConfigError
 from parachuted.home_files.private import is_in
 from parachuted.hooks.loading import load_hooks
-from parachuted.modules.registry.copies import read_tree
 from parachuted.vault.ignore import IgnoreRules
 from parachuted.vault.index import VaultIndex
 from parachuted.vault.root import VaultRoot
@@ -117,18 +116,6 @@ def test_folders_of_programs_are_ignored_however_they_are_written(
 
     assert [str(seen.path) for seen in scan.seen] == ["note.md"]
     assert set(index.folders("")) == set()
-
-
-def test_a_module_whose_files_differ_by_case_alone_is_refused(disk):
-    write(Path("/notes/Modules/quotes/manifest.yaml"), "name: quotes\n")
-    write(Path("/notes/Modules/quotes/Manifest.YAML"), "name: other\n")
-    module = Path("/notes/Modules/quotes")
-
-    if disk == "ext4":
-        with pytest.raises(UnfitError, match="one file to some systems"):
-            read_tree(module)
-    else:
-        assert read_tree(module).files == ("manifest.yaml",)
 
 
 def test_a_change_of_settings_leaves_one_file_however_it_was_named(disk):

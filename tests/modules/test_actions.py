@@ -37,7 +37,7 @@ def test_a_module_goes_from_new_to_approved_disabled_enabled_and_gone(
     assert "Garden/" in installed.consent.text
     assert as_document(installed)["module"]["trust_level"] == "untrusted"
     assert approvals.approve("garden", installed.hash).state == "approved"
-    assert not approvals.disable("garden").enabled
+    assert not approvals.disable("garden").record.enabled
     assert [one.name for one in approvals.entries()] == ["garden"]
     approvals.enable("garden")
     assert remove_module(approvals, "garden") == RemovedModule(

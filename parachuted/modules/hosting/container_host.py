@@ -255,7 +255,7 @@ class ContainerHost(ModuleHost):
             ) from error
         manifest = self._approved.manifest
         says = (declared.name, declared.version, declared.prefix)
-        wrong = unlisted(declared, self._approved)
+        wrong = unlisted(declared, self._approved.manifest)
         if says != (self.name, manifest.version, manifest.prefix):
             wrong.append(f"its container says that it is {says}")
         if wrong:

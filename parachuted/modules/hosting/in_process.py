@@ -322,7 +322,7 @@ class InProcessHost(ModuleHost):
             tree=approved.tree,
         )
         declared = describe(cls, approved.manifest)
-        if wrong := unlisted(declared, approved):
+        if wrong := unlisted(declared, approved.manifest):
             unload(approved.name, approved.tree)
             raise ModuleFailedError("; ".join(wrong))
         return cls, declared

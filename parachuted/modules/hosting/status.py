@@ -83,19 +83,19 @@ def status_of(
         notes += [
             f"modules.yaml narrows {visible(name)[:80]}, and it has no such agent: it has "
             f"{', '.join(agents) or 'none'}"
-            for name in entry.overridden
+            for name in entry.record.agents
             if name not in agents
         ]
         offers["schedules"] = tuple(schedules)
     return ModuleStatus(
         name=entry.name,
-        version=entry.version,
-        trust_level=entry.trust,
+        version=entry.record.version,
+        trust_level=entry.record.trust,
         status=condition,
         serving=host is not None,
         state=entry.state,
-        source=entry.source,
-        dev=entry.is_dev,
+        source=entry.record.source,
+        dev=entry.record.is_dev,
         hash=entry.approved_digest,
         found_hash=entry.found_digest,
         problem=problem,
@@ -129,7 +129,7 @@ def _condition(entry: ModuleEntry, host: ModuleHost | None, problem: str | None)
         return "running" if problem is None else "failed"
     if entry.approved_digest is None:
         return "unapproved"
-    if not entry.enabled:
+    if not entry.record.enabled:
         return "disabled"
     return "starting" if problem is None else "failed"
 
@@ -187,7 +187,9 @@ class ModuleReports:
             self._report(subject, None)
         self._subjects = subjects
         for entry in entries:
-            failure = self._failed.get(entry.name) or (entry.problem if entry.enabled else None)
+            failure = self._failed.get(entry.name) or (
+                entry.problem if entry.record.enabled else None
+            )
             changed = _CHANGED.format(entry.name) if entry.name in self._changed else None
             self._report(
                 f"module:{entry.name}", changed if failure is None else _last_line(failure)

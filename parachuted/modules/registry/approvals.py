@@ -7,18 +7,20 @@ the folder, by the digest of its bytes, and that copy is what runs.
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 from parachuted.errors import (
-    ModuleFailedError,
     NotFoundError,
     OutdatedError,
     ParachuteError,
+    UnfitError,
     UntrustedError,
 )
-from parachuted.home_files.private import locked, real_path
+from parachuted.home_files.private import is_in, locked, real_path
 from parachuted.home_files.vault_state import known_state_folder
 from parachuted.modules.registry.approved import (
     ApprovedModule,
@@ -34,16 +36,16 @@ from parachuted.modules.registry.approved import (
     unverified,
 )
 from parachuted.modules.registry.consent import Consent, consent_for, tree_difference
-from parachuted.modules.registry.copies import ApprovedCopies, ModuleTree
+from parachuted.modules.registry.copies import ApprovedCopies, ModuleTree, read_tree
 from parachuted.modules.registry.install import (
     FOLDER,
+    LITTER,
     build,
     fetched,
     lock_of,
     manifest_of,
     place,
     site_packages,
-    unplace,
     without_ref,
 )
 from parachuted.modules.registry.manifest import FILE, Manifest, read_manifest
@@ -57,6 +59,7 @@ from parachuted.modules.registry.prompts import FILE as PROMPT
 from parachuted.modules.settings import SettingValue
 
 _LOCK = "modules.lock"
+_OTHERS_MAY_WRITE = 0o022
 
 
 class ModuleApprovals:
@@ -71,8 +74,9 @@ class ModuleApprovals:
         self._home, self._vault, self._env = home, real_path(vault), env
         self._reserved = reserved
         self._registry, self._copies = ModuleRegistry(home), ApprovedCopies(home)
+        self._folders = ModuleFolders(self._vault, self._registry)
         self._unready: dict[str, str] = {}
-        self._folders = ModuleFolders(home, self._vault, self._registry)
+        self.look = self._folders.look
 
     @property
     def problem(self) -> str | None:
@@ -93,10 +97,8 @@ class ModuleApprovals:
         except UntrustedError as error:
             return [self._broken(name, error.message) for name in sorted(self._folders.names())]
         known = {name for name, entry in entries.items() if is_module(entry)}
-        return [
-            self._entry(name, entries.get(name, {}))
-            for name in sorted({*known, *self._folders.names()})
-        ]
+        names = sorted({*known, *self._folders.names()})
+        return [self._entry(name, entries.get(name, {})) for name in names]
 
     def entry(self, name: str) -> ModuleEntry:
         return self._entry(name, self._written(name))
@@ -137,7 +139,7 @@ class ModuleApprovals:
                 f"{name} was never approved; `parachute modules approve {name}` shows what it "
                 "asks for"
             )
-        self._registry.change(name, {"enabled": True, "problem": None})
+        self._registry.change(name, {"enabled": True})
         return self.entry(name)
 
     def disable(self, name: str) -> ModuleEntry:
@@ -150,13 +152,15 @@ class ModuleApprovals:
         what `install` put there, unchanged since.
         """
         with locked(self._home, _LOCK):
-            record = self._record(name)
-            is_ours = record.path == f"{FOLDER}/{name}" and self._folders.is_as_installed(record)
+            record, folder = self._record(name), self._vault / FOLDER / name
+            is_ours = False
+            with contextlib.suppress(UnfitError):
+                is_ours = read_tree(folder, ignored=LITTER).digest == record.installed
             if name in self._registry.load():
                 self._registry.forget(name)
             self._copies.prune(name, ())
             if is_ours:
-                unplace(self._vault, name)
+                shutil.rmtree(folder, ignore_errors=True)
             return is_ours
 
     def set_config(self, name: str, key: str, value: SettingValue) -> SettingValue:
@@ -192,33 +196,29 @@ class ModuleApprovals:
             name = manifest.name
             entry = self._registry.load().get(name, {})
             record = parse_record(name, entry) if is_module(entry) else None
+            former = record and (record.path if record.is_dev else without_ref(record.source))
             origin = str(found.folder) if dev else without_ref(found.source)
-            if record is not None and _origin(record) != origin:
+            if former not in {None, origin}:
                 raise OutdatedError(
-                    f"there is a module {name} from {_origin(record)} already; remove it first"
+                    f"there is a module {name} from {former} already; remove it first"
                 )
-            values: dict[str, Plain] = {"source": "local", "path": str(found.folder), "dev": True}
+            values: dict[str, Plain]
             if dev:
-                self._folders.check_dev(found.folder)
+                self._check_dev(found.folder)
+                values = {"source": "local", "path": str(found.folder), "dev": True}
             else:
-                may_replace = self._folders.may_replace(found, record, name)
+                installed = record.installed if record else None
                 values = {
                     "source": found.source,
                     "path": f"{FOLDER}/{name}",
                     "commit": found.commit,
-                    "installed": place(found, self._vault, name, may_replace=may_replace),
+                    "installed": place(found, self._vault, name, installed),
                 }
             if record is None:
-                values |= {
-                    "enabled": False,
-                    "version": manifest.version,
-                    "trust": "trusted" if dev else "untrusted",
-                }
+                trust = "trusted" if dev else "untrusted"
+                values |= {"enabled": False, "version": manifest.version, "trust": trust}
             self._registry.change(name, values)
         return self.entry(name)
-
-    def look(self) -> frozenset[str]:
-        return self._folders.look()
 
     def _written(self, name: str) -> Mapping[str, object]:
         entry = self._registry.load().get(name, {})
@@ -237,8 +237,30 @@ class ModuleApprovals:
                 f"the entry of {name[:80]!r} in modules.yaml is wrong: {error}"
             ) from error
 
+    def _check_dev(self, folder: Path) -> None:
+        """Raises UnfitError for a folder that may not be under development."""
+        place, others = real_path(folder), (self._vault, self._home)
+        if any(is_in(place, other) or is_in(other, place) for other in others):
+            raise UnfitError(
+                f"{folder} is in the vault or the home, or a link to there: a module under "
+                "development is kept elsewhere"
+            )
+        if place.is_dir() and place.stat().st_mode & _OTHERS_MAY_WRITE:
+            raise UnfitError(
+                f"others may write to {folder}, so it cannot be under development; `chmod go-w` "
+                "on it mends that"
+            )
+
+    def _tree(self, record: ModuleRecord) -> ModuleTree:
+        """What its folder holds. Nothing is approved by it. Raises UnfitError."""
+        folder = record.folder(self._vault)
+        if record.is_dev:
+            self._check_dev(folder)
+        return read_tree(folder, ignored=record.ignored)
+
     def _copied(self, record: ModuleRecord) -> AbstractContextManager[ModuleTree]:
-        self._folders.check_place(record)
+        if record.is_dev:
+            self._check_dev(record.folder(self._vault))
         return self._copies.copied(record.name, record.folder(self._vault), record.ignored)
 
     def _manifest(self, record: ModuleRecord, copy: ModuleTree) -> Manifest:
@@ -272,7 +294,7 @@ class ModuleApprovals:
                 "tree": digest,
                 "environment": environment,
                 "lock": [*lock] or None,
-                "problem": None,
+                "problem": None,  # of an earlier version
             },
         )
         places = [self._copies.place(name, tree).name for tree in (digest, record.tree or digest)]
@@ -289,14 +311,7 @@ class ModuleApprovals:
         with contextlib.suppress(ParachuteError):
             if known and self._load(record).manifest.dependencies == manifest.dependencies:
                 return known, lock_of(folder / known)
-        try:
-            return build(folder, manifest.dependencies, self._env)
-        except ModuleFailedError as error:
-            self._registry.change(
-                record.name,
-                {"problem": error.message, "source": record.source, "path": record.path},
-            )
-            raise OutdatedError(f"{record.name} was not approved: {error.message}") from error
+        return build(folder, manifest.dependencies, self._env)
 
     def _load(self, record: ModuleRecord) -> ApprovedModule:
         """The module as it was approved, verified just now."""
@@ -329,12 +344,10 @@ class ModuleApprovals:
     def _refreshed(self, record: ModuleRecord) -> ModuleRecord:
         """That of the present folder, if it asks for no more."""
         try:
-            tree, _problem = self._folders.tree(record)
-            if tree is None or tree.digest == record.tree:
+            if self._tree(record).digest == record.tree:
                 return record
             with locked(self._home, _LOCK), self._copied(record) as copy:
-                manifest = self._manifest(record, copy)
-                if not is_no_wider(manifest, self._load(record).manifest):
+                if not is_no_wider(self._manifest(record, copy), self._load(record).manifest):
                     raise OutdatedError(
                         f"{record.name} asks for other permissions, agents or packages; approve "
                         "it again"
@@ -350,32 +363,23 @@ class ModuleApprovals:
             record = parse_record(name, entry)
         except ValueError as error:
             return self._broken(name, f"its entry in modules.yaml is wrong: {error}")
-        folder = record.folder(self._vault)
-        tree, problem = self._folders.tree(record)
+        folder, tree, problem = record.folder(self._vault), None, None
         state: FolderState = "new"
-        if tree is None:
-            state = "broken" if folder.exists() or folder.is_symlink() else "missing"
-        elif record.is_approved:
-            state = "approved" if tree.digest == record.tree else "changed"
+        try:
+            tree = self._tree(record)
+            if record.is_approved:
+                state = "approved" if tree.digest == record.tree else "changed"
+        except UnfitError as error:
+            state, problem = "broken" if os.path.lexists(folder) else "missing", error.message
         return ModuleEntry(
-            name=name,
+            record=record,
             folder=folder,
-            source=record.source,
-            version=record.version,
-            trust=record.trust,
-            enabled=record.enabled,
-            approved_digest=record.tree if record.is_approved else None,
             found_digest=tree.digest if tree else None,
             state=state,
-            problem=self._unready.get(name) or record.problem or problem,
-            is_dev=record.is_dev,
+            problem=self._unready.get(name) or problem,
             notes=unverified(record, tree) if tree and record.trust != "verified" else (),
-            overridden=tuple(record.agents),
         )
 
     def _broken(self, name: str, problem: str) -> ModuleEntry:
-        return ModuleEntry(name=name, folder=self._vault / FOLDER / name, problem=problem)
-
-
-def _origin(record: ModuleRecord) -> str:
-    return record.path if record.is_dev else without_ref(record.source)
+        folder = self._vault / FOLDER / name
+        return ModuleEntry(record=ModuleRecord(name=name), folder=folder, problem=problem)

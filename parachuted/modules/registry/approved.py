@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -80,34 +81,33 @@ def parse_record(name: str, entry: Mapping[str, Any]) -> ModuleRecord:
     path = PurePosixPath(record.path)
     is_wrong = "\0" in record.path or ".." in path.parts or not path.name
     if is_wrong or path.is_absolute() != record.is_dev:
-        where = (
-            "an absolute path, for it is under development (`dev`)"
-            if record.is_dev
-            else f"a folder of the vault such as {FOLDER}/my-module"
+        raise ValueError(
+            f"`path` should be a folder of the vault such as {FOLDER}/my-module, or an absolute "
+            "path where it is under development (`dev`)"
         )
-        raise ValueError(f"`path` should be {where}")
     return record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleEntry:
     """One module as a person is shown it. `found_digest` is what a person names to approve it;
-    `notes` are facts, not problems; `overridden` are the agents that modules.yaml names.
+    `notes` are facts, not problems.
     """
 
-    name: str
+    record: ModuleRecord
     folder: Path
-    source: str = ""
-    version: str = ""
-    trust: TrustLevel = "untrusted"
-    enabled: bool = False
-    approved_digest: str | None = None
     found_digest: str | None = None
     state: FolderState = "broken"
     problem: str | None = None
-    is_dev: bool = False
     notes: tuple[str, ...] = ()
-    overridden: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.record.name
+
+    @property
+    def approved_digest(self) -> str | None:
+        return self.record.tree if self.record.is_approved else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,10 +142,8 @@ def approval_digest(tree: str, manifest: Manifest, lock: Sequence[str]) -> str:
 
 
 def is_no_wider(manifest: Manifest, approved: Manifest) -> bool:
-    return all(
-        getattr(manifest, part) == getattr(approved, part)
-        for part in ("name", "permissions", "dependencies", "agents")
-    )
+    parts = attrgetter("name", "permissions", "dependencies", "agents")
+    return bool(parts(manifest) == parts(approved))
 
 
 def reads_any_note(manifest: Manifest, trust: TrustLevel) -> bool:
@@ -155,12 +153,11 @@ def reads_any_note(manifest: Manifest, trust: TrustLevel) -> bool:
 
 def check_trust(manifest: Manifest, trust: TrustLevel) -> None:
     """Raises OutdatedError where it asks for what this trust never gives: to act for people."""
-    name = manifest.name
     if manifest.permissions.people and trust == "untrusted":
         raise OutdatedError(
-            f"{name} acts for people that it knows from elsewhere, which only a trusted module "
-            f"may: `parachute modules approve {name} --trust trusted` shows what that allows, and "
-            "asks"
+            f"{manifest.name} acts for people that it knows from elsewhere, which only a trusted "
+            f"module may: `parachute modules approve {manifest.name} --trust trusted` shows what "
+            "that allows, and asks"
         )
 
 

@@ -38,15 +38,12 @@ Query: TypeAlias = Mapping[str, str | list[str]]
 
 _Sent = TypeVar("_Sent")
 _HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
-_OPEN = {Any, Response, BytesResponse, ServerEvent, object}
+_OPEN = {Response, BytesResponse, ServerEvent}
 _STREAMS = (AsyncGenerator, AsyncIterable, AsyncIterator)
 _LISTS = (list, tuple, set, frozenset)
+_NO_TYPE = (PydanticUserError, TypeError, NameError, AttributeError, RecursionError)
 _MOST_PROBLEMS = 20
 _TYPED_DICT: Any = TypedDict  # of names that are known at run time only
-
-
-MISSING: Final = object()
-"""Nothing was sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,78 +61,64 @@ class RequestParts:
 NO_REQUEST: Final = RequestParts()
 
 
-class HandlerSignatureError(ModuleFailedError):
-    """The handler's parameters cannot be filled."""
-
-
 class HandlerArguments:
     """`names` are its parameters, but for `body_name`, which takes another body than JSON.
     `takes_rest`: it has `**rest`, so that no name is unknown to it.
     """
 
     def __init__(self, function: Callable[..., object]) -> None:
-        """Raises HandlerSignatureError."""
-        name = getattr(function, "__qualname__", repr(function))
-        try:
-            annotations = get_type_hints(function, include_extras=True)
-        except (NameError, TypeError, AttributeError) as error:
-            raise HandlerSignatureError(f"{name}: an annotation cannot be read: {error}") from error
+        """Raises ModuleFailedError for parameters that cannot be filled."""
         self._hints: dict[str, Any] = {}
         self._defaults: dict[str, object] = {}
-        bodies: list[str] = []
         self.takes_rest = False
-        for parameter in inspect.signature(function).parameters.values():
-            hint, default = annotations.get(parameter.name, Any), parameter.default
-            if parameter.kind is parameter.VAR_KEYWORD:
-                self.takes_rest = True
-            elif parameter.kind in {parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY}:
-                raise HandlerSignatureError(
-                    f"{name}: {parameter.name} can only be given by position, and handlers are "
-                    "called by name"
-                )
-            elif hint is Body:
-                bodies.append(parameter.name)
-            else:
-                is_optional = default is None and hint is not Any
-                self._hints[parameter.name] = hint | None if is_optional else hint
-                if default is not parameter.empty:
-                    self._defaults[parameter.name] = default
-        if len(bodies) > 1:
-            raise HandlerSignatureError(
-                f"{name}: {' and '.join(bodies)} cannot both be given the body"
-            )
-        self.names, self.body_name = self._hints.keys(), next(iter(bodies), None)
-        fields = {
-            name: NotRequired[hint] if name in self._defaults else hint
-            for name, hint in self._hints.items()
-        }
+        self.body_name: str | None = None
         try:
+            annotations = get_type_hints(function, include_extras=True)
+            for name, parameter in inspect.signature(function).parameters.items():
+                hint, default = annotations.get(name, Any), parameter.default
+                if parameter.kind is parameter.VAR_KEYWORD:
+                    self.takes_rest = True
+                elif hint is Body:
+                    self.body_name = name
+                else:
+                    is_optional = default is None and hint is not Any
+                    self._hints[name] = hint | None if is_optional else hint
+                    if default is not parameter.empty:
+                        self._defaults[name] = default
+            fields = {
+                name: NotRequired[hint] if name in self._defaults else hint
+                for name, hint in self._hints.items()
+            }
             arguments = _TYPED_DICT("Arguments", fields)
             extra: Literal["allow", "forbid"] = "allow" if self.takes_rest else "forbid"
             arguments.__pydantic_config__ = ConfigDict(extra=extra)
             self._adapter: TypeAdapter[dict[str, object]] = TypeAdapter(arguments)
-        except (PydanticUserError, TypeError, NameError) as error:
-            raise HandlerSignatureError(
-                f"{name}: a parameter has a type of which nothing can be made from a call: "
+        except _NO_TYPE as error:
+            raise ModuleFailedError(
+                f"a parameter has a type of which nothing can be made from a call: "
                 f"{str(error).splitlines()[0]}"
             ) from error
+        self.names = self._hints.keys()
 
-    def bind(self, body: object = MISSING, request: RequestParts = NO_REQUEST) -> dict[str, object]:
+    def bind(
+        self, body: Mapping[str, object], request: RequestParts = NO_REQUEST
+    ) -> dict[str, object]:
         """The keyword arguments for a route or tool. Raises UnfitError with all mistakes.
 
-        Each name is in the path, the query or the body, an object; a parameter named `body` gets
-        all of it.
+        Each name is in the path, the query or the body, in this order; a parameter named `body`
+        gets all of it.
         """
-        path, query, sent = request.path, request.query, self._names_in(body)
+        path, query = request.path, request.query
+        sent = body if self.body_name is None else {}
+        if "body" in self._hints:
+            sent = {"body": body} | {name: body[name] for name in body if name in self._hints}
         if request.tolerant:
-            query, sent = self._known(query, path), self._known(sent, path)
-        if twice := (query.keys() & sent.keys()) | (path.keys() & (query.keys() | sent.keys())):
-            raise UnfitError(f"{', '.join(sorted(twice))[:200]}: sent twice")
-        asked = {
+            query, sent = self._known(query), self._known(sent)
+        queried = {
             name: [text] if isinstance(text, str) and _is_list(self._hints.get(name)) else text
             for name, text in query.items()
         }
-        found = self._checked({**sent, **asked, **path})
+        found = self._checked({**sent, **queried, **path})
         if self.body_name is not None:
             if request.source is None:
                 raise UnfitError(f"{self.body_name}: Field required")
@@ -149,48 +132,39 @@ class HandlerArguments:
             values.setdefault("data", dict(data))
         return self._checked(values)
 
-    def _names_in(self, body: object) -> Mapping[str, object]:
-        if self.body_name is not None or body is MISSING:
-            return {}
-        named = body if isinstance(body, Mapping) else {}
-        if "body" in self._hints:
-            return {"body": body} | {name: named[name] for name in named if name in self._hints}
-        if named is not body:
-            raise UnfitError("the body should be an object")
-        return named
-
     def _checked(self, values: Mapping[str, object]) -> dict[str, object]:
         try:
             return self._adapter.validate_python(values)
         except ValidationError as error:
             raise UnfitError("; ".join(mistakes_in(error)[:_MOST_PROBLEMS])) from error
 
-    def _known(self, sent: Mapping[str, _Sent], path: Mapping[str, str]) -> dict[str, _Sent]:
+    def _known(self, sent: Mapping[str, _Sent]) -> dict[str, _Sent]:
         """What was sent for parameters, by their names, and the rest where `**rest` takes it. A
         name in camelCase counts where its other form was not sent.
         """
         found: dict[str, _Sent] = {}
         for name, value in sent.items():
             own = name if name in self._hints else _HUMP.sub(r"_\g<0>", name).lower()
-            if own in self._hints and own not in path:
-                if own == name or own not in sent:
+            if own == name or own not in sent:
+                if own in self._hints:
                     found[own] = value
-            elif self.takes_rest and name not in path:
-                found[name] = value
+                elif self.takes_rest:
+                    found[name] = value
         return found
 
     def schema(self) -> dict[str, object]:
-        """Raises HandlerSignatureError."""
+        """Raises ModuleFailedError."""
         try:
             schema = self._adapter.json_schema()
         except PydanticUserError as error:
-            raise HandlerSignatureError(
+            raise ModuleFailedError(
                 f"its arguments cannot be described to agents: {str(error).splitlines()[0]}"
             ) from error
         del schema["title"]
         for name, shape in schema["properties"].items():
             shape.pop("title", None)
-            shape.update(_json_default(self._defaults.get(name)))
+            if self._defaults.get(name) is not None:
+                shape["default"] = to_json(self._defaults[name])
         return schema
 
 
@@ -198,13 +172,6 @@ def _is_list(hint: Any) -> bool:  # noqa: ANN401  an annotation may be anything
     if hint in _LISTS or get_origin(hint) in _LISTS:
         return True
     return get_origin(hint) is not dict and any(_is_list(inner) for inner in get_args(hint))
-
-
-def _json_default(default: object) -> dict[str, object]:
-    try:
-        return {} if default is None else {"default": to_json(default)}
-    except ModuleFailedError:
-        return {}
 
 
 def schema_of_answer(function: Callable[..., object]) -> dict[str, object]:
@@ -216,11 +183,9 @@ def schema_of_answer(function: Callable[..., object]) -> dict[str, object]:
         hint = get_args(hint)[0]
     if get_origin(hint) in {Union, UnionType}:
         hint = Union[tuple(part for part in get_args(hint) if part is not Response)]  # noqa: UP007  of as many as there are
+    if hint in _OPEN:
+        return {}
     try:
-        return (
-            {}
-            if hint in _OPEN
-            else TypeAdapter(hint).json_schema(mode="serialization", by_alias=False)
-        )
-    except (PydanticUserError, TypeError, NameError, RecursionError):
+        return TypeAdapter(hint).json_schema(mode="serialization", by_alias=False)
+    except _NO_TYPE:
         return {}

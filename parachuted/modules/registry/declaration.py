@@ -7,7 +7,7 @@ import importlib
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from types import MappingProxyType, MethodType
 from typing import Annotated, Any, TypeAlias, TypeVar
@@ -25,7 +25,6 @@ from parachuted.modules.declare import (
     DeclaredName,
     EventMark,
     InterfaceMark,
-    Mark,
     RouteMark,
     ScheduleMark,
     ServingMark,
@@ -33,11 +32,9 @@ from parachuted.modules.declare import (
     marks_of,
     path_fields,
 )
-from parachuted.modules.module import Module, is_every_modules
-from parachuted.modules.registry.approved import ApprovedModule
+from parachuted.modules.module import Module
 from parachuted.modules.registry.arguments import (
     HandlerArguments,
-    HandlerSignatureError,
     schema_of_answer,
 )
 from parachuted.modules.registry.manifest import Manifest
@@ -61,8 +58,7 @@ def reserved_path(path: str) -> str | None:
     return next((place for place in RESERVED_PATHS if f"{path}/".startswith(f"{place}/")), None)
 
 
-_FIELD = re.compile(r"\{[^}]*\}")
-_LONGEST_TOOL = 128  # as the Messages API takes it
+_FIELD = re.compile(r"\{[^}.]*(?=\}|\.)")
 USUAL_BODY = 16 << 20
 _SOME = Field(max_length=500)
 
@@ -135,35 +131,20 @@ class ModuleDeclaration:
 
 def describe(cls: type[Module], manifest: Manifest) -> ModuleDeclaration:
     """All that the class and the manifest declare, importing the files of the manifest's handlers:
-    where the module's code may run. Raises ModuleFailedError with all that does not go together.
+    where the module's code may run. Raises ModuleFailedError where that does not go together.
     """
-    problems = [
-        f"{field} is {mine!r} in {cls.__name__} and {its!r} in manifest.yaml"
-        for field, mine, its in (
-            ("name", cls.name, manifest.name),
-            ("version", cls.version, manifest.version),
-        )
-        if mine and mine != its
-    ]
-    specs, settings = list[_Spec](), tuple[SettingSpec, ...]()
-    for handler, mark in dict.fromkeys(_marks(cls, manifest, problems)):
-        try:
-            specs.append(_spec(cls, handler, mark))
-        except HandlerSignatureError as error:
-            says = error.message
-            problems.append(says if says.startswith(handler) else f"{handler}: {says}")
-        except ValidationError as error:
-            problems += mistakes_in(error, handler)
-    agents = _agents(cls, manifest, problems)
+    for field, mine, its in (
+        ("name", cls.name, manifest.name),
+        ("version", cls.version, manifest.version),
+    ):
+        if mine and mine != its:
+            raise ModuleFailedError(
+                f"{field} is {mine!r} in {cls.__name__} and {its!r} in manifest.yaml"
+            )
+    described = {tool.name: tool.description for tool in manifest.mcp_tools if tool.description}
+    specs = [_spec(cls, handler, mark, described) for handler, mark in _marks(cls, manifest)]
     try:
-        settings = setting_specs(cls.Settings)
-    except ValueError as error:
-        problems.append(str(error))
-    problems += _wrong_names(manifest.name, specs, agents)
-    if problems:
-        raise ModuleFailedError("; ".join(problems))
-    try:
-        return ModuleDeclaration(
+        declared = ModuleDeclaration(
             name=manifest.name,
             version=manifest.version,
             prefix=manifest.prefix,
@@ -173,26 +154,22 @@ def describe(cls: type[Module], manifest: Manifest) -> ModuleDeclaration:
             events=_of(EventMark, specs),
             schedules=_of(ScheduleMark, specs),
             provides=tuple(dict.fromkeys((*manifest.provides, *cls.provides))),
-            agents=agents,
-            settings=settings,
+            agents={**_AGENTS.validate_python(cls.agents), **manifest.agents},
+            settings=setting_specs(cls.Settings),
             commands=_of(CommandSpec, specs),
             has_doctor=cls.doctor is not Module.doctor,
             finds_para=cls.find_para is not Module.find_para,
         )
     except ValidationError as error:
         raise ModuleFailedError("; ".join(mistakes_in(error))) from error
+    except ValueError as error:
+        raise ModuleFailedError(str(error)) from error
+    _check_names(declared)
+    return declared
 
 
-def unlisted(declared: ModuleDeclaration, approved: ApprovedModule) -> list[str]:
+def unlisted(declared: ModuleDeclaration, manifest: Manifest) -> list[str]:
     """What a loaded module declares that its manifest does not name, with what to do about it."""
-    manifest = approved.manifest
-    found = [
-        f"agents.{name} asks for bash, network, a folder beside the vault, a lane or the person's "
-        "skills: say it in manifest.yaml, to be approved"
-        for name, agent in declared.agents.items()
-        if name not in manifest.agents and _reaches_beyond(agent, manifest)
-    ]
-    timings = [timing.words() for timing in manifest.schedules]
     listed: dict[str, tuple[Iterable[str], Collection[str]]] = {
         "mcp_tools": (
             (spec.name for spec in declared.tools),
@@ -202,10 +179,18 @@ def unlisted(declared: ModuleDeclaration, approved: ApprovedModule) -> list[str]
             (spec.event for spec in declared.events),
             {hook.event for hook in manifest.hooks},
         ),
-        "schedules": ((spec.timing.words() for spec in declared.schedules), timings),
+        "schedules": (
+            (spec.timing.words() for spec in declared.schedules),
+            {timing.words() for timing in manifest.schedules},
+        ),
         "provides": (declared.provides, manifest.provides),
     }
-    return found + [
+    return [
+        f"agents.{name} asks for bash, network, a folder beside the vault, a lane or the person's "
+        "skills: say it in manifest.yaml, to be approved"
+        for name, agent in declared.agents.items()
+        if name not in manifest.agents and _reaches_beyond(agent, manifest)
+    ] + [
         f"manifest.yaml: {field}: add {name}, which the code declares"
         for field, (names, known) in listed.items()
         for name in dict.fromkeys(names)
@@ -227,114 +212,92 @@ def _reaches_beyond(agent: AgentConfig, manifest: Manifest) -> bool:
 
 def resolve_handler(module: Module | type[Module], handler: str) -> Callable[..., object]:
     """The function behind a declared handler: a method, or a function of another file, which is
-    given the module if it asks for it. Raises HandlerSignatureError.
+    given the module if it asks for it. Raises ModuleFailedError.
     """
     cls = module if isinstance(module, type) else type(module)
     file, _, name = handler.rpartition(":")
     if not file:
         found = inspect.getattr_static(cls, handler, None)
         if not inspect.isfunction(found):
-            raise HandlerSignatureError(f"{handler} is not a method of {cls.__name__}")
+            raise ModuleFailedError(f"{handler} is not a plain method of {cls.__name__}")
         return MethodType(found, module)
     package, _, _ = cls.__module__.rpartition(".")
     try:
         code = importlib.import_module(f"{package}.{file}" if package else file)
     except Exception as error:  # a module's code runs here
-        raise HandlerSignatureError(
+        raise ModuleFailedError(
             f"{handler}: {file}.py could not be imported: {type(error).__name__}: {error}"
         ) from error
     function = getattr(code, name, None)
     if not inspect.isfunction(function):
-        raise HandlerSignatureError(f"{handler}: there is no function {name} in {file}.py")
+        raise ModuleFailedError(f"{handler}: there is no function {name} in {file}.py")
     first = next(iter(inspect.signature(function).parameters), None)
     return MethodType(function, module) if first in {"self", "module"} else function
 
 
-def _marks(
-    cls: type[Module], manifest: Manifest, problems: list[str]
-) -> Iterator[tuple[str, ServingMark]]:
-    """What the manifest and decorators declare, by handler. The manifest's description holds."""
-    decorated = list(_decorated(cls, manifest, problems))
-    known = {(_key(mark), at) for handler, mark in decorated for at in ("", handler)}
-    tools = {tool.name: tool.description or None for tool in manifest.mcp_tools}
-    listed: list[tuple[str, ServingMark]] = [
-        *((tool.handler, ToolMark(name=tool.name)) for tool in manifest.mcp_tools),
-        *(
-            (hook.handler, EventMark(event=hook.event, is_async=hook.is_async))
-            for hook in manifest.hooks
-        ),
-    ]
-    for handler, mark in listed:
-        field, name = _key(mark)
-        if not handler and ((field, name), "") not in known:
-            problems.append(
-                f"manifest.yaml: {field}: {name} needs a handler, or a method with its decorator"
-            )
-    new = [(at, mark) for at, mark in listed if at and (_key(mark), at) not in known]
-    for handler, mark in (*new, *decorated):
-        if isinstance(mark, ToolMark) and tools.get(mark.name):
-            yield handler, replace(mark, description=tools[mark.name])
-        else:
-            yield handler, mark
-
-
-def _key(mark: ServingMark) -> tuple[str, str]:
-    """The field of the manifest that it belongs to, and its name there."""
-    match mark:
-        case ToolMark():
-            return "mcp_tools", mark.name
-        case EventMark():
-            return "hooks", mark.event
-    return "", ""
-
-
-def _decorated(
-    cls: type[Module], manifest: Manifest, problems: list[str]
-) -> Iterator[tuple[str, ServingMark]]:
+def _marks(cls: type[Module], manifest: Manifest) -> Iterator[tuple[str, ServingMark]]:
+    """What the manifest and decorators declare, by handler."""
     members = {name: found for base in reversed(cls.__mro__) for name, found in vars(base).items()}
-    provided = {*manifest.provides, *cls.provides}
-    for name, found in members.items():
-        marks = marks_of(found) or marks_of(getattr(found, "__func__", None))
-        if marks and not inspect.isfunction(found):
-            problems.append(f"{name}: only plain methods can be declared")
-            continue
-        problems += _wrong_interfaces(name, marks, provided)
-        yield from ((name, mark) for mark in marks if not isinstance(mark, InterfaceMark))
+    decorated = dict.fromkeys(
+        (name, mark)
+        for name, found in members.items()
+        for mark in marks_of(found) or marks_of(getattr(found, "__func__", None))
+        if not isinstance(mark, InterfaceMark)
+    )
+    tools = {(handler, mark.name) for handler, mark in decorated if isinstance(mark, ToolMark)}
+    events = {(handler, mark.event) for handler, mark in decorated if isinstance(mark, EventMark)}
+    for tool in manifest.mcp_tools:
+        if tool.handler and (tool.handler, tool.name) not in tools:
+            yield tool.handler, ToolMark(name=tool.name)
+    for hook in manifest.hooks:
+        if hook.handler and (hook.handler, hook.event) not in events:
+            yield hook.handler, EventMark(event=hook.event, is_async=hook.is_async)
+    yield from decorated
 
 
-def _wrong_interfaces(
-    name: str, marks: Collection[Mark], provided: Collection[str]
-) -> Iterator[str]:
-    offered = [mark.interface for mark in marks if isinstance(mark, InterfaceMark)]
-    for interface in (name for name in offered if name not in provided):
-        yield f"{name}: the module provides no {interface}; name it in provides of manifest.yaml"
-    if offered and (name.startswith("_") or is_every_modules(name)):
-        yield f"{name}: what every module has, or begins with _, cannot be an interface method"
-    if offered and not all(
-        isinstance(mark, InterfaceMark | ToolMark | CommandMark) for mark in marks
-    ):
-        yield (
-            f"{name}: a route, a listener or a schedule cannot be an interface method; give "
-            "other modules a method of their own"
-        )
-
-
-def _spec(cls: type[Module], handler: str, mark: ServingMark) -> _Spec:
+def _spec(
+    cls: type[Module], handler: str, mark: ServingMark, described: Mapping[str, str]
+) -> _Spec:
+    """Raises ModuleFailedError."""
     function = resolve_handler(cls, handler)
+    try:
+        return _spec_of(function, handler, mark, described)
+    except ValidationError as error:
+        raise ModuleFailedError("; ".join(mistakes_in(error, handler))) from error
+    except ModuleFailedError as error:
+        raise ModuleFailedError(f"{handler}: {error.message}") from error
+
+
+def _spec_of(
+    function: Callable[..., object], handler: str, mark: ServingMark, described: Mapping[str, str]
+) -> _Spec:
     arguments, streams = HandlerArguments(function), inspect.isasyncgenfunction(function)
     if inspect.isgeneratorfunction(function) or (streams and not isinstance(mark, RouteMark)):
-        raise HandlerSignatureError(
-            "only routes that are `async def` can yield, so return one value"
-        )
+        raise ModuleFailedError("only routes that are `async def` can yield, so return one value")
     if arguments.body_name and not isinstance(mark, RouteMark):
-        raise HandlerSignatureError("only a route can be given a Body")
+        raise ModuleFailedError("only a route can be given a Body")
     fields: dict[str, Any] = {**asdict(mark), "handler": handler}
-    about = inspect.getdoc(function)
+    about = inspect.getdoc(function) or ""
     match mark:
         case RouteMark():
-            return RouteSpec(**fields | _route_fields(handler, mark, function, arguments))
+            lacking = [name for name in path_fields(mark.path) if name not in arguments.names]
+            if lacking and not arguments.takes_rest:
+                raise ModuleFailedError(
+                    f"the path {mark.path} has {', '.join(lacking)}, and no parameter takes it"
+                )
+            schema = dict[str, object]()
+            with contextlib.suppress(ModuleFailedError):  # without a schema it can be served
+                schema = arguments.schema()
+            fields |= {
+                "max_bytes": mark.max_bytes or USUAL_BODY,
+                "streams": streams,
+                "summary": (about or handler.replace("_", " ")).partition("\n")[0],
+                "takes_body": arguments.body_name is not None,
+            }
+            return RouteSpec(**fields, schema=schema, answer=schema_of_answer(function))
         case ToolMark():
-            fields["description"] = mark.description or about or re.sub("[-_]", " ", mark.name)
+            words = described.get(mark.name) or mark.description or about
+            fields["description"] = words or re.sub("[-_]", " ", mark.name)
             answer = schema_of_answer(function)
             return ToolSpec(**fields, schema=arguments.schema(), answer=answer)
         case CommandMark():
@@ -344,63 +307,22 @@ def _spec(cls: type[Module], handler: str, mark: ServingMark) -> _Spec:
             return replace(mark, handler=handler)
 
 
-def _route_fields(
-    handler: str, mark: RouteMark, function: Callable[..., object], arguments: HandlerArguments
-) -> dict[str, object]:
-    lacking = [name for name in path_fields(mark.path) if name not in arguments.names]
-    if lacking and not arguments.takes_rest:
-        raise HandlerSignatureError(
-            f"the path {mark.path} has {', '.join(lacking)}, and no parameter takes it"
-        )
-    if mark.max_bytes is not None and arguments.body_name is None:
-        raise HandlerSignatureError("max_bytes is for a handler with a parameter of the type Body")
-    schema = dict[str, object]()
-    with contextlib.suppress(HandlerSignatureError):  # a type without a schema can be served
-        schema = arguments.schema()
-    return {
-        "max_bytes": mark.max_bytes or USUAL_BODY,
-        "streams": inspect.isasyncgenfunction(function),
-        "summary": (inspect.getdoc(function) or handler.replace("_", " ")).partition("\n")[0],
-        "takes_body": arguments.body_name is not None,
-        "schema": schema,
-        "answer": schema_of_answer(function),
-    }
-
-
-def _agents(cls: type[Module], manifest: Manifest, problems: list[str]) -> dict[str, AgentConfig]:
-    found = dict(manifest.agents)
-    for name, fields in cls.agents.items():
-        try:
-            agent = _AGENT.validate_python(fields)
-        except ValidationError as error:
-            problems += mistakes_in(error, f"agents.{name}")
-            continue
-        if found.setdefault(name, agent) != agent:
-            problems.append(
-                f"agents.{name} is one thing in {cls.__name__} and another in manifest.yaml: say "
-                "it in one place"
-            )
-    return found
-
-
-def _wrong_names(module: str, specs: Sequence[_Spec], agents: Collection[str]) -> Iterator[str]:
-    routes, tools = _of(RouteSpec, specs), _of(ToolSpec, specs)
-    names = [f"the route {spec.method} {spec.prefix}{_nameless(spec.path)}" for spec in routes]
-    names += [f"the tool {tool.name}" for tool in tools]
-    names += [f"the command {command.name}" for command in _of(CommandSpec, specs)]
+def _check_names(declared: ModuleDeclaration) -> None:
+    # two paths that differ in the names of their parameters alone are one
+    names = [
+        f"the route {route.method} {route.prefix}{_FIELD.sub('{', route.path)}"
+        for route in declared.routes
+    ]
+    names += [f"the tool {tool.name}" for tool in declared.tools]
+    names += [f"the command {command.name}" for command in declared.commands]
     for name, count in Counter(names).items():
         if count > 1:
-            yield f"{name} is declared {count} times"
-    for tool in tools:
-        if tool.agent and tool.agent not in agents:
-            yield (
+            raise ModuleFailedError(f"{name} is declared {count} times")
+    for tool in declared.tools:
+        if tool.agent and tool.agent not in declared.agents:
+            raise ModuleFailedError(
                 f"the tool {tool.name} is for the agent {tool.agent}, which the module does not "
                 "have"
-            )
-        if len(f"mcp__{tool.agent or module}__{tool.name}") > _LONGEST_TOOL:
-            yield (
-                f"the tool {tool.name} has a name too long for a model, with that of its module "
-                f"before it: {_LONGEST_TOOL} characters at most"
             )
 
 
@@ -408,9 +330,4 @@ def _of(kind: type[_Kind], specs: Iterable[_Spec]) -> tuple[_Kind, ...]:
     return tuple(spec for spec in specs if isinstance(spec, kind))
 
 
-def _nameless(path: str) -> str:
-    """Two paths that differ in the names of their parameters alone are one."""
-    return _FIELD.sub(lambda found: "{...}" if found[0].endswith("...}") else "{}", path)
-
-
-_AGENT = TypeAdapter(AgentConfig)
+_AGENTS = TypeAdapter(dict[str, AgentConfig])

@@ -7,7 +7,6 @@ not loaded (`declaration.unlisted`).
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, TypeAlias
 
@@ -48,7 +47,6 @@ _REQUIREMENT = re.compile(
     rf"(?!.* -)[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._, -]+\])? *({_BOUND} *(, *{_BOUND} "
     r"*)*)?(;[A-Za-z0-9_.'\"<>=!~(), -]*)?"
 )
-_TRUST = "trust_level is left out: a person says how far a module is trusted, in modules.yaml"
 _MOST_PROBLEMS = 50
 
 
@@ -161,7 +159,7 @@ class RoutePrefix:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_STRICT)
 class Manifest:
-    """One module, as it presents itself. `notes`: what a person should know besides."""
+    """One module, as it presents itself."""
 
     name: ManifestName
     version: Annotated[str, matching(_VERSION, "version of three numbers such as 1.0.0")]
@@ -180,7 +178,6 @@ class Manifest:
     routes: RoutePrefix = Field(default_factory=RoutePrefix)
     permissions: ManifestPermissions = Field(default_factory=ManifestPermissions)
     ui: Mapping[str, object] = Field(default_factory=dict)
-    notes: tuple[str, ...] = ()
 
     @property
     def prefix(self) -> str:
@@ -197,9 +194,9 @@ def read_manifest(
     what the manifest names must be among `files`, those of the module's folder.
     """
     fields = _fields(text)
-    is_old = fields.pop("trust_level", None) is not None
+    fields.pop("trust_level", None)  # of older ones: a person says it, in modules.yaml
     try:
-        manifest = _ADAPTER.validate_python({**fields, "notes": [_TRUST] if is_old else []})
+        manifest = _ADAPTER.validate_python(fields)
     except ValidationError as error:
         raise ManifestError(mistakes_in(error)) from error
     if problems := [
@@ -214,41 +211,26 @@ def _fields(text: str | bytes) -> dict[str, PlainValue]:
     """A field with nothing behind it is as if it were not there."""
     try:
         node = read_document(text if isinstance(text, str) else text.decode("utf-8-sig"))
-    except UnicodeDecodeError as error:
-        raise ManifestError(["it is not UTF-8"]) from error
-    except YamlRejectedError as error:
+    except (UnicodeDecodeError, YamlRejectedError) as error:
         raise ManifestError([str(error)]) from error
-    if node is None or node.entries is None:
+    fields = node.plain() if node is not None else None
+    if not isinstance(fields, dict):
         raise ManifestError(["it should begin with a line such as `name: my-module`"])
-    repeated = [key for key, times in Counter(key for key, _ in node.entries).items() if times > 1]
-    if repeated:
-        raise ManifestError([f"{key}: is repeated" for key in repeated])
-    fields = {key: value.plain() for key, value in node.entries}
     for field in ("agents", "publishes"):  # of which one may have nothing behind its name
-        names = fields.get(field)
-        if isinstance(names, dict):
-            fields[field] = {name: {} if value is None else value for name, value in names.items()}
-    return {key: _filled(value) for key, value in fields.items() if value is not None}
-
-
-def _filled(value: PlainValue) -> PlainValue:
-    if not isinstance(value, dict):
-        return value
-    return {key: _filled(inner) for key, inner in value.items() if inner is not None}
+        if isinstance(named := fields.get(field), dict):
+            fields[field] = {name: value or {} for name, value in named.items()}
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def _misnamed(manifest: Manifest, reserved: Collection[str]) -> Iterator[str]:
-    if manifest.name in reserved:
-        yield f"name: {manifest.name!r} is a name of the daemon's own routes; choose another"
-    elif manifest.prefix.removeprefix("/api/") in reserved:
-        yield f"routes.prefix: {manifest.prefix} is the daemon's own; choose another"
+    for field, name in (
+        ("name", manifest.name),
+        ("routes.prefix", manifest.prefix.removeprefix("/api/")),
+    ):
+        if name in reserved:
+            yield f"{field}: {name!r} is a name of the daemon's own routes; choose another"
     if manifest.publishes and manifest.name in CORE:
         yield f"name: {manifest.name!r} begins the daemon's own events; choose another"
-    tools = tuple(tool.name for tool in manifest.mcp_tools)
-    for field, names in (("mcp_tools", tools), ("provides", manifest.provides)):
-        for name, times in Counter(names).items():
-            if times > 1:
-                yield f"{field}: {name} is there {times} times; name it once"
     for event in manifest.publishes:
         if event.partition(".")[0] != manifest.name:
             yield f"publishes.{event}: its name should begin with `{manifest.name}.`"
@@ -260,14 +242,12 @@ def _misnamed(manifest: Manifest, reserved: Collection[str]) -> Iterator[str]:
 
 
 def _absent(manifest: Manifest, files: Collection[str]) -> Iterator[str]:
-    wanted = {"module": manifest.module}
-    for name, agent in manifest.agents.items():
-        wanted |= {f"agents.{name}.system_prompt": agent.prompt_file} if agent.prompt_file else {}
-    handlers = {f"hooks.{at}": hook.handler for at, hook in enumerate(manifest.hooks)}
-    handlers |= {f"mcp_tools.{at}": tool.handler for at, tool in enumerate(manifest.mcp_tools)}
-    for field, handler in handlers.items():
-        file, colon, _function = handler.partition(":")
-        wanted |= {f"{field}.handler": f"{file}.py"} if colon else {}
-    for field, file in wanted.items():
-        if file not in files:
-            yield f"{field}: there is no {file[:200]} in the folder"
+    handlers = [hook.handler for hook in manifest.hooks]
+    handlers += [tool.handler for tool in manifest.mcp_tools]
+    wanted = {
+        manifest.module,
+        *(agent.prompt_file for agent in manifest.agents.values() if agent.prompt_file),
+        *(f"{handler.partition(':')[0]}.py" for handler in handlers if ":" in handler),
+    }
+    for file in sorted(wanted.difference(files)):
+        yield f"there is no {file[:200]} in the folder"

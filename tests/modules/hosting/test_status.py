@@ -11,24 +11,18 @@ import pytest
 
 from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.status import ModuleStatus, status_of
-from parachuted.modules.registry.approved import ModuleEntry
+from parachuted.modules.registry.approved import ModuleEntry, ModuleRecord
 from parachuted.modules.registry.declaration import ModuleDeclaration, RouteSpec
 
+DIGEST = f"sha256:{'a' * 64}"
 DECLARED = ModuleDeclaration(name="daily", version="1.0.0", prefix="/api/daily")
 
 
-def entry(*, enabled: bool = True, approved: str | None = "sha256:a") -> ModuleEntry:
-    return ModuleEntry(
-        name="daily",
-        folder=Path("/v/Modules/daily"),
-        source="local",
-        version="1.0.0",
-        trust="trusted",
-        enabled=enabled,
-        approved_digest=approved,
-        found_digest="sha256:a",
-        state="approved",
-    )
+def entry(*, enabled: bool = True, approved: str | None = DIGEST) -> ModuleEntry:
+    approval = {"hash": approved, "tree": approved, "trust": "trusted"}
+    record = ModuleRecord(name="daily", version="1.0.0", enabled=enabled, **approval)
+    folder = Path("/v/Modules/daily")
+    return ModuleEntry(record=record, folder=folder, found_digest=DIGEST, state="approved")
 
 
 def status(

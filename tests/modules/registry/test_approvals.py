@@ -8,7 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from parachuted.errors import NotFoundError, OutdatedError, ParachuteError, UntrustedError
+from parachuted.errors import (
+    NotFoundError,
+    OutdatedError,
+    ParachuteError,
+    UnfitError,
+    UntrustedError,
+)
 from parachuted.modules.registry import module_registry
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import approval_digest, check_trust, is_no_wider
@@ -44,8 +50,9 @@ def test_first_sight_never_runs_and_what_was_shown_is_approved_and_runs(rig):
 
     rig.write()
     entry = rig.trust.approve("stranger", consent.digest)
-    said = (entry.state, entry.enabled, entry.trust, entry.version, entry.problem)
-    assert said == ("approved", True, "untrusted", "1.2.3", None)
+    record = entry.record
+    assert (entry.state, entry.problem) == ("approved", None)
+    assert (record.enabled, record.trust, record.version) == (True, "untrusted", "1.2.3")
     assert entry.approved_digest == entry.found_digest == consent.digest
     assert consent.digest == read_tree(rig.folder).digest
     assert rig.run() == [SAID]
@@ -115,12 +122,12 @@ def test_a_module_that_is_not_trusted_acts_for_nobody():
 def test_disabled_does_not_run_and_trust_is_what_a_person_says(rig):
     rig.write()
     rig.approve()
-    assert not rig.trust.disable("stranger").enabled
+    assert not rig.trust.disable("stranger").record.enabled
     assert rig.run() == []
     digest = rig.trust.consent("stranger").digest
-    assert rig.trust.approve("stranger", digest, trust="trusted").trust == "trusted"
+    assert rig.trust.approve("stranger", digest, trust="trusted").record.trust == "trusted"
     assert rig.run() == []  # to approve is not to enable, but for the first time
-    assert rig.trust.enable("stranger").enabled
+    assert rig.trust.enable("stranger").record.enabled
     assert rig.run() == [SAID]
     assert rig.ready().trust == "trusted"
     (rig.folder / "words.py").write_text("SAID = 'still '\n")
@@ -150,7 +157,7 @@ def test_what_a_person_wrote_into_an_installed_folder_is_not_lost(rig):
     rig.trust.install(str(source))
     mine = rig.folder / "words.py"
     mine.write_text("SAID = 'my own work'\n")
-    with pytest.raises(OutdatedError, match="would be lost"):
+    with pytest.raises(UnfitError, match="would be lost"):
         rig.trust.install(str(source))
     assert rig.trust.remove("stranger") is False
     assert mine.read_text() == "SAID = 'my own work'\n"
@@ -163,7 +170,7 @@ def test_what_a_person_wrote_into_an_installed_folder_is_not_lost(rig):
 def test_installing_shows_and_approves_nothing(rig):
     source = rig.write(rig.base / "source" / "stranger")
     entry, consent = rig.trust.install(str(source)), rig.trust.consent("stranger")
-    assert (entry.state, entry.enabled, entry.approved_digest) == ("new", False, None)
+    assert (entry.state, entry.record.enabled, entry.approved_digest) == ("new", False, None)
     assert consent.digest == entry.found_digest
     assert rig.run() == []
     rig.trust.approve("stranger", consent.digest)
@@ -171,7 +178,7 @@ def test_installing_shows_and_approves_nothing(rig):
 
     (source / "words.py").write_text("SAID = 'later '\n")
     entry = rig.trust.install(str(source))
-    assert (entry.state, entry.enabled) == ("changed", True)
+    assert (entry.state, entry.record.enabled) == ("changed", True)
     assert rig.run() == [SAID]
     with pytest.raises(ParachuteError, match="already"):
         rig.trust.install(str(rig.write(rig.base / "another" / "stranger")))
@@ -223,7 +230,8 @@ def test_a_ledger_that_cannot_be_trusted_lets_nothing_run_and_says_so(rig):
         trust = rig.again()
         assert rig.run() == []
         assert "no module runs" in (trust.problem or "")
-        assert [(entry.state, entry.enabled) for entry in trust.entries()] == [("broken", False)]
+        (entry,) = trust.entries()
+        assert (entry.state, entry.record.enabled) == ("broken", False)
         with pytest.raises(UntrustedError):
             trust.approve("stranger", "sha256:")
         registry.chmod(0o600)
@@ -293,8 +301,8 @@ class TestUnderDevelopment:
     def test_an_edit_runs_at_once(self, rig, source):
         entry = rig.trust.install(str(source), dev=True)
         consent = rig.trust.consent("stranger")
-        assert (entry.is_dev, entry.folder) == (True, source)
-        assert (entry.trust, entry.state) == ("trusted", "new")
+        assert (entry.record.is_dev, entry.folder) == (True, source)
+        assert (entry.record.trust, entry.state) == ("trusted", "new")
         assert not (rig.vault / "Modules").exists()
         assert rig.run() == []
         rig.trust.approve("stranger", consent.digest)
@@ -318,7 +326,7 @@ class TestUnderDevelopment:
 
     def test_others_may_not_write_there_and_removing_leaves_the_folder(self, rig, source):
         source.chmod(0o777)
-        with pytest.raises(OutdatedError, match="others may write"):
+        with pytest.raises(UnfitError, match="others may write"):
             rig.trust.install(str(source), dev=True)
         source.chmod(0o755)
         rig.trust.install(str(source), dev=True)
@@ -328,9 +336,9 @@ class TestUnderDevelopment:
 
     def test_it_cannot_be_in_the_vault_or_become_a_link_into_it(self, rig, source):
         rig.write()
-        with pytest.raises(OutdatedError, match="cannot be in the vault"):
+        with pytest.raises(UnfitError, match="in the vault or the home"):
             rig.trust.install(str(rig.folder), dev=True)
-        with pytest.raises(OutdatedError, match="cannot be in the vault"):
+        with pytest.raises(UnfitError, match="in the vault or the home"):
             rig.trust.install(str(rig.write(rig.home / "stranger")), dev=True)
         rig.trust.install(str(source), dev=True)
         rig.approve()

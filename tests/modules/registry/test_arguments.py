@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import date, datetime
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import jsonschema
@@ -15,12 +16,10 @@ from hypothesis import strategies as some
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
-from parachuted.errors import UnfitError
+from parachuted.errors import ModuleFailedError, UnfitError
 from parachuted.modules import Response
 from parachuted.modules.registry.arguments import (
-    MISSING,
     HandlerArguments,
-    HandlerSignatureError,
     RequestParts,
     schema_of_answer,
 )
@@ -69,13 +68,13 @@ class Handlers:
     async def kept(self, entry_id: str, **data: object): ...
 
 
-def bound(name: str, body=MISSING, *, path=None, query=None):
+def bound(name: str, body: Mapping[str, object] = MappingProxyType({}), *, path=None, query=None):
     return HandlerArguments(getattr(Handlers(), name)).bind(
         body, RequestParts(path=path or {}, query=query or {})
     )
 
 
-def problems(name: str, body=MISSING, **more) -> list[str]:
+def problems(name: str, body: Mapping[str, object] = MappingProxyType({}), **more) -> list[str]:
     with pytest.raises(UnfitError) as raised:
         bound(name, body, **more)
     return str(raised.value).split("; ")
@@ -96,12 +95,12 @@ ID = {"entry_id": "42"}
         ("listing", {"body": {"date": None}}, {"date": None}),
         ("one", {"path": ID, "query": {"full": "true"}}, {**ID, "full": True}),
         ("one", {"body": {**ID, "full": False}}, {**ID, "full": False}),
+        ("one", {"path": ID, "query": {"entry_id": "b"}, "body": {"entry_id": "c"}}, ID),
         ("tagged", {"query": {"tags": ["a", "b"]}}, {"tags": ["a", "b"]}),
         ("tagged", {"query": {"tags": "a", "days": "2026-01-05"}}, {"tags": ["a"], "days": DAYS}),
         ("webhook", {"body": HI}, HI),
         ("webhook", {"query": {"secret": "x"}, "body": HI}, {**HI, "secret": "x"}),
         ("whole", {"body": {"lat": 1, "lon": 2}}, {"body": Place(lat=1, lon=2)}),
-        ("anything", {"body": [1, 2]}, {"body": [1, 2]}),
         ("anything", {"body": {"body": "as a tool sends it"}}, {"body": "as a tool sends it"}),
         ("untyped", {"body": {"a": [1]}}, {"a": [1]}),
         ("nothing", {"body": {}}, {}),
@@ -127,14 +126,8 @@ MANY = [f"{letter}: {UNKNOWN}" for letter in "abcdefghijklmnopqrst"]  # at most 
         ("one", {}, ["entry_id: Field required"]),
         ("listing", {"query": {"limit": "many"}}, [f"limit: {NO_NUMBER}, {UNREAD}"]),
         ("listing", {"query": {"limit": ["1", "2"]}}, [f"limit: {NO_NUMBER}"]),
-        ("listing", {"query": {"limit": "1"}, "body": {"limit": 1}}, ["limit: sent twice"]),
         ("listing", {"query": {"limt": "1"}}, [f"limt: {UNKNOWN}"]),
         ("listing", {"body": {"limt": 1}}, [f"limt: {UNKNOWN}"]),
-        ("listing", {"body": [1]}, ["the body should be an object"]),
-        ("listing", {"body": None}, ["the body should be an object"]),
-        ("one", {"path": {"entry_id": "a"}, "query": {"entry_id": "b"}}, ["entry_id: sent twice"]),
-        ("one", {"path": {"entry_id": "a"}, "body": {"entry_id": "b"}}, ["entry_id: sent twice"]),
-        ("kept", {"path": {"a": "1"}, "query": {"a": "2"}, "body": ID}, ["a: sent twice"]),
         ("nothing", {"query": {"a": "1"}}, [f"a: {UNKNOWN}"]),
         ("nothing", {"body": dict.fromkeys("abcdefghijklmnopqrstuvwxyz", 0)}, MANY),
         (
@@ -145,7 +138,7 @@ MANY = [f"{letter}: {UNKNOWN}" for letter in "abcdefghijklmnopqrst"]  # at most 
                 "body.lon: Field required",
             ],
         ),
-        ("whole", {}, ["body: Field required"]),
+        ("whole", {}, ["body.lat: Field required", "body.lon: Field required"]),
         (
             "create",
             {"body": {"entry": {"tags": [1]}, "mood": "so-so", "at": "soon"}},
@@ -224,7 +217,7 @@ def test_each_tool_has_a_schema_but_one_that_takes_what_no_json_can_be():
     assert HandlerArguments(Handlers().webhook).schema()["additionalProperties"] is True
     none = {"type": "object", "properties": {}, "additionalProperties": False}
     assert HandlerArguments(Handlers().nothing).schema() == none
-    with pytest.raises(HandlerSignatureError, match="cannot be described to agents"):
+    with pytest.raises(ModuleFailedError, match="cannot be described to agents"):
         HandlerArguments(odd).schema()
 
 
@@ -238,23 +231,15 @@ async def unread(a: NoSuchName): ...  # type: ignore[name-defined]  # noqa: F821
 async def foreign(a: NoType): ...
 
 
-async def by_position(a: int, /): ...
-
-
-async def many(*args: int): ...
-
-
 @pytest.mark.parametrize(
     ("function", "says"),
     [
         (unread, "NoSuchName"),
         (foreign, "a parameter has a type of which nothing .*NoType"),
-        (by_position, "a can only be given by position"),
-        (many, "args can only be given by position"),
     ],
 )
 def test_a_handler_that_no_one_could_call_is_refused(function, says):
-    with pytest.raises(HandlerSignatureError, match=says):
+    with pytest.raises(ModuleFailedError, match=says):
         HandlerArguments(function)
 
 
@@ -280,7 +265,7 @@ names = some.sampled_from(
         some.text(max_size=10) | some.lists(some.text(max_size=5), min_size=2, max_size=3),
         max_size=3,
     ),
-    body=some.just(MISSING) | json | some.dictionaries(names, json, max_size=4),
+    body=some.dictionaries(names, json, max_size=4),
 )
 def test_whatever_is_sent_the_handler_is_called_or_the_caller_told(name, path, query, body):
     handler = getattr(Handlers(), name)

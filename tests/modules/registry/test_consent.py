@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,6 +13,7 @@ from parachuted.modules.registry.approved import ModuleRecord, TrustLevel
 from parachuted.modules.registry.consent import Consent, consent_for, tree_difference
 from parachuted.modules.registry.copies import ModuleTree
 from parachuted.modules.registry.manifest import read_manifest
+from parachuted.texts.visible import USUAL_COLUMNS
 
 PLAIN = "name: bot\nversion: 0.1.0\nmodule: module.py\n"
 MANIFEST = """\
@@ -47,13 +47,11 @@ agents:
     bash: true
 """
 RECORD = ModuleRecord(name="bot")
-TREE = ModuleTree(folder=Path(), files=("module.py",), size=1234, digest="sha256:" + "0" * 64)
+TREE = ModuleTree(folder=Path(), files={"module.py": 0o644}, size=1234, digest="sha256:" + "0" * 64)
 
 
-def shown(
-    text: str, trust: TrustLevel = "untrusted", record: ModuleRecord = RECORD, **more: Any
-) -> Consent:
-    return consent_for(read_manifest(text), TREE, record, trust, **more)
+def shown(text: str, trust: TrustLevel = "untrusted", record: ModuleRecord = RECORD) -> Consent:
+    return consent_for(read_manifest(text), TREE, record, trust)
 
 
 def test_it_says_all_that_the_manifest_asks_for():
@@ -89,8 +87,6 @@ def test_it_says_all_that_the_manifest_asks_for():
         "provides  | BotInterface",
         "answers   | at /api/bot",
         "installs  | httpx>=0.27",
-        "network   | admin: any host",
-        "network   | responder: only api.telegram.org",
         "with all that the daemon may do, the network too",
     ):
         assert reported in lines, reported
@@ -102,9 +98,7 @@ def test_what_is_not_asked_for_is_said_and_no_list_looks_like_our_words():
     consent = shown(PLAIN)
 
     assert consent.text.count("  nothing") >= 6
-    assert "in a container" in consent.text
-    assert "network     nothing" in consent.lines
-    assert "may reach any" in " ".join(shown(PLAIN, "trusted").lines)
+    assert "in a container, held to its permissions, with no network" in consent.text
     said = (
         PLAIN + "permissions: {bash: ['no']}\nagents: {a: {bash: ['any command'], network: "
         "['no.example'], paths: [Work/]}}\n"
@@ -131,19 +125,18 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("columns", [40, 80, 200])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_no_words_of_a_module_stand_where_ours_do(shape, columns):
+def test_no_words_of_a_module_stand_where_ours_do(shape):
     said = (
         f'{PLAIN}description: "{SHAPES[shape]}"\nmcp_tools: [{{name: t, description: '
         f'"{SHAPES[shape]}"}}]\n'
     )
-    honest, text = (shown(one, columns=columns).text.splitlines() for one in (PLAIN, said))
+    honest, text = (shown(text).text.splitlines() for text in (PLAIN, said))
 
     ours = [line for line in text if line[10:11] != "|"]
     assert ours == [line for line in honest if line[10:11] != "|"]
     assert len(text) < len(honest) + 60
-    assert max(map(len, text[:-1])) < columns
+    assert max(map(len, text[:-1])) < USUAL_COLUMNS
 
 
 def difference(tmp_path, old: dict[str, bytes] | None, new: dict[str, bytes], **env: str) -> str:

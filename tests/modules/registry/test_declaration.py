@@ -15,7 +15,6 @@ from pydantic import TypeAdapter, ValidationError
 from parachuted.api import RESERVED
 from parachuted.errors import ModuleFailedError
 from parachuted.modules import AgentConfig, Module, event, mcp_tool, route, schedule
-from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.declaration import (
     RESERVED_PATHS,
     EventMark,
@@ -37,10 +36,10 @@ def manifest(more: str = "") -> Manifest:
     return read_manifest(SMALL + more)
 
 
-def problems(cls: type[Module], more: str = "") -> list[str]:
+def problem(cls: type[Module], more: str = "") -> str:
     with pytest.raises(ModuleFailedError) as raised:
         describe(cls, manifest(more))
-    return str(raised.value).split("; ")
+    return str(raised.value)
 
 
 class Greeter(Module):
@@ -162,7 +161,7 @@ def test_both_forms_may_name_the_same_thing_and_so_may_a_subclass():
         ("greet-all", "Better words."),
         ("find-it", "find it"),
     ]
-    assert [one.event for one in declared.events] == ["file.created", "file.modified"]
+    assert {one.event for one in declared.events} == {"file.created", "file.modified"}
 
 
 def test_a_tool_is_for_an_agent_that_the_module_has():
@@ -176,21 +175,20 @@ def test_a_tool_is_for_an_agent_that_the_module_has():
         async def serve(self): ...
 
     said = "mcp_tools: [{name: taste, handler: taste, description: Better words.}]\n"
-    assert problems(Keeper, said) == [
-        "the tool serve is for the agent waiter, which the module does not have"
-    ]
+    reported = "the tool serve is for the agent waiter, which the module does not have"
+    assert problem(Keeper, said) == reported
     Keeper.agents |= {"waiter": {"paths": ["b/"]}}
     tools = describe(Keeper, manifest(said)).tools
     assert [(tool.name, tool.agent) for tool in tools] == [("taste", "cook"), ("serve", "waiter")]
     assert tools[0].description == "Better words."
 
 
-def test_agents_of_both_forms_are_taken_together():
+def test_agents_of_both_forms_are_taken_and_the_manifests_words_hold():
     class Agents(Module):
         agents = {
             "one": {"paths": ["a/"]},
             "two": AgentConfig(paths=("b/**",)),
-            "three": AgentConfig(paths=("c/**",)),
+            "three": AgentConfig(paths=("a/**",)),
         }
 
     declared = describe(Agents, manifest("agents: {three: {paths: [c/]}, four: {bash: true}}\n"))
@@ -215,11 +213,7 @@ class Greeting(Greeter):
 
 
 def beyond(cls: type[Module], more: str) -> list[str]:
-    read = manifest(more)
-    approved = ApprovedModule(
-        name="greeter", copy=Path(), digest="", tree="", manifest=read, trust="trusted"
-    )
-    return unlisted(describe(cls, read), approved)
+    return unlisted(describe(cls, manifest(more)), manifest(more))
 
 
 @pytest.mark.parametrize(
@@ -267,28 +261,25 @@ class Doubled(Module):
     @route("GET", "/a/{c}")
     async def two(self, c: str): ...
 
-    @mcp_tool("t")
-    async def three(self): ...
 
-    @mcp_tool("t")
-    async def four(self): ...
-
-
-class Wrong(Module):
+class Lacks(Module):
     @route("GET", "/{entry_id}")
     async def lacks(self, other: str): ...
 
+
+class Streams(Module):
     @mcp_tool("s")
     async def streams(self):
         yield 1
 
+
+class Generates(Module):
     @route("GET", "/g")
     def generates(self):
         yield 1
 
-    @event("a.b")
-    async def counted(self, *args: object): ...
 
+class Static(Module):
     @staticmethod
     @route("GET", "/s")
     async def static(): ...
@@ -296,11 +287,14 @@ class Wrong(Module):
 
 class Other(Module):
     name = "other"
+
+
+class Older(Module):
     version = "2.0.0"
 
 
 class Agents(Module):
-    agents = {"twice": {"paths": ["a/"]}, "wrong": {"path": ["a/"]}}
+    agents = {"wrong": {"path": ["a/"]}}
 
 
 class Long(Module):
@@ -308,76 +302,44 @@ class Long(Module):
     async def tool(self): ...
 
 
-class Wordy(Module):
-    agents = {"a" * 64: {"paths": ["a/"]}}
-
-    @mcp_tool("t" * 64, agent="a" * 64)
-    async def do(self): ...
+def twice(self): ...
 
 
-MANY_TOOLS = {f"t{number}": mcp_tool(f"t{number}")(lambda _self: None) for number in range(501)}
-TWICE = "agents.twice is one thing in Agents and another in manifest.yaml: say it in one place"
-COUNTED = (
-    "counted: Wrong.counted: args can only be given by position, and handlers are called by name"
-)
+TOO_MANY = {f"t{number}": mcp_tool(f"t{number}")(lambda _self: None) for number in range(501)}
+TOO_LONG = "tool.description: String should have at most 10000 characters"
 NO_YIELD = "only routes that are `async def` can yield, so return one value"
 
 
 @pytest.mark.parametrize(
-    ("cls", "more", "reported"),
+    ("cls", "reported"),
     [
+        (Other, "name is 'other' in Other and 'greeter' in manifest.yaml"),
+        (Older, "version is '2.0.0' in Older and '1.0.0' in manifest.yaml"),
+        (Agents, "wrong.path: Unexpected keyword argument"),
         (
-            Other,
-            "",
-            [
-                "name is 'other' in Other and 'greeter' in manifest.yaml",
-                "version is '2.0.0' in Other and '1.0.0' in manifest.yaml",
-            ],
+            type("Many", (Module,), TOO_MANY),
+            "tools: Tuple should have at most 500 items after validation, not 501",
         ),
+        (Long, TOO_LONG),
+        (Doubled, "the route GET /a/{} is declared 2 times"),
         (
-            Agents,
-            "agents: {twice: {paths: [b/]}}\n",
-            [
-                TWICE,
-                "agents.wrong.path: Unexpected keyword argument",
-            ],
+            type("Twice", (Module,), {name: mcp_tool("t")(twice) for name in "ab"}),
+            "the tool t is declared 2 times",
         ),
-        (
-            type("Many", (Module,), MANY_TOOLS),
-            "",
-            ["tools: Tuple should have at most 500 items after validation, not 501"],
-        ),
-        (Long, "", ["tool.description: String should have at most 10000 characters"]),
-        (
-            Doubled,
-            "",
-            ["the route GET /a/{} is declared 2 times", "the tool t is declared 2 times"],
-        ),
-        (
-            Wrong,
-            "",
-            [
-                COUNTED,
-                f"generates: {NO_YIELD}",
-                "lacks: the path /{entry_id} has entry_id, and no parameter takes it",
-                "static: only plain methods can be declared",
-                f"streams: {NO_YIELD}",
-            ],
-        ),
+        (Lacks, "lacks: the path /{entry_id} has entry_id, and no parameter takes it"),
+        (Streams, f"streams: {NO_YIELD}"),
+        (Generates, f"generates: {NO_YIELD}"),
+        (Static, "static is not a plain method of Static"),
     ],
 )
-def test_what_does_not_go_together_is_reported(cls, more, reported):
-    assert sorted(problems(cls, more)) == reported
-
-
-def test_a_tool_has_a_name_that_a_model_takes():
-    assert "has a name too long for a model" in problems(Wordy)[0]
+def test_what_does_not_go_together_is_reported(cls, reported):
+    assert problem(cls) == reported
 
 
 @pytest.mark.parametrize(
     ("handler", "reported"),
     [
-        ("missing", "missing is not a method of BrainModule"),
+        ("missing", "missing is not a plain method of BrainModule"),
         ("tools:missing", "tools:missing: there is no function missing in tools.py"),
         ("nowhere:search", "nowhere:search: nowhere.py could not be imported"),
         ("store:FOLDER", "store:FOLDER: there is no function FOLDER in store.py"),

@@ -5,6 +5,7 @@ runs on the way.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from parachuted.errors import ParachuteError, UnfitError
 from parachuted.modules.registry.copies import read_tree
-from parachuted.modules.registry.install import fetched, manifest_of, place, unplace
+from parachuted.modules.registry.install import fetched, manifest_of, place
 from tests.modules.stranger import UntrustedRig
 
 
@@ -52,23 +53,22 @@ def install(
 ) -> tuple[str, str | None]:
     with fetched(source, {**os.environ, **env}, path=path) as found:
         manifest = manifest_of(found, ())
-        place(found, rig.vault, manifest.name, may_replace=False)
+        place(found, rig.vault, manifest.name)
         return found.source, found.commit
 
 
-def test_a_repository_is_cloned_at_a_recorded_commit_and_taken_away(rig, published):
-    for form in (str(published), published.as_uri()):
-        source, commit = install(rig, form)
+def test_a_repository_is_cloned_at_a_recorded_commit(rig, published):
+    source, commit = install(rig, published.as_uri())
 
-        assert commit == git(rig.base / "work/stranger", "rev-parse", "HEAD")
-        assert (rig.folder / "words.py").read_text() == "SAID = 'as '\n"
-        assert (rig.folder / "run.sh").stat().st_mode & 0o111
-        assert not (rig.folder / ".git").exists()
-        assert list((rig.folder / "sub").glob("*")) == []
-        assert "stranger.git" in source
-        unplace(rig.vault, "stranger")
-        assert list((rig.vault / "Modules").iterdir()) == []
-        unplace(rig.vault, "stranger")
+    assert (source, commit) == (
+        published.as_uri(),
+        git(rig.base / "work/stranger", "rev-parse", "HEAD"),
+    )
+    assert (rig.folder / "words.py").read_text() == "SAID = 'as '\n"
+    assert (rig.folder / "run.sh").stat().st_mode & 0o111
+    assert not (rig.folder / ".git").exists()
+    assert list((rig.folder / "sub").glob("*")) == []
+    assert [path.name for path in (rig.vault / "Modules").iterdir()] == ["stranger"]
 
 
 def test_neither_the_repositorys_nor_the_persons_own_settings_run_anything(rig, published):
@@ -98,7 +98,7 @@ def test_neither_the_repositorys_nor_the_persons_own_settings_run_anything(rig, 
     (person / ".gitconfig").write_text(lines)
     install(
         rig,
-        str(published),
+        published.as_uri(),
         HOME=str(person),
         GIT_TEMPLATE_DIR=str(person / "template"),
         GIT_CONFIG_GLOBAL=str(person / ".gitconfig"),
@@ -113,7 +113,7 @@ def test_a_folder_of_a_repository_can_be_named_and_none_outside_of_it(rig):
     (rig.base / "many" / "link").symlink_to("parts/stranger")
     repository(rig.base / "many")
     many = (rig.base / "many").as_uri()
-    for path in ("../x", "a/../../x", "a//b", ".git"):
+    for path in ("../x", "a/../../x", "/a", ".git"):
         with pytest.raises(UnfitError, match="not a folder inside"):
             install(rig, many, path=path)
     with pytest.raises(UnfitError, match="is a link"):
@@ -139,26 +139,16 @@ def test_what_is_not_a_source_is_refused_and_nothing_is_written(rig, source):
         rig.trust.install(source)
 
     assert "secret" not in str(refused.value)
+    assert "is not a folder, an address of git" in str(refused.value)
     assert list(rig.vault.rglob("*")) == []
-    if source in NO_SOURCES[-4:]:
-        assert "is not a folder, a git address" in str(refused.value)
 
 
-def test_what_is_no_module_is_answered_with_what_to_write(rig):
-    for name in ("chat", "daily", "Brain"):
-        with pytest.raises(UnfitError, match=f"install parachute://{name.lower()}`"):
-            install(rig, name)
+def test_a_folder_without_a_manifest_and_a_clone_that_fails_are_reported(rig):
     (rig.base / "empty").mkdir()
     with pytest.raises(UnfitError, match=r"has no manifest.yaml"):
         install(rig, str(rig.base / "empty"))
-
-
-def test_a_clone_that_fails_says_so_in_gits_words_and_names_no_folder(rig):
-    (rig.base / "notes.md").write_text("x")
-    for name in ("nothing.git", "notes.md"):
-        with pytest.raises(UnfitError, match="git could not get it") as reported:
-            install(rig, (rig.base / name).as_uri())
-        assert str(rig.base) not in str(reported.value)
+    with pytest.raises(UnfitError, match="does not appear to be a git repository"):
+        install(rig, (rig.base / "nothing.git").as_uri())
 
 
 def test_a_folder_is_copied_without_its_litter(rig):
@@ -173,17 +163,17 @@ def test_a_folder_is_copied_without_its_litter(rig):
     assert [path.name for path in (rig.vault / "Modules").iterdir()] == ["stranger"]
 
 
-def test_another_module_of_that_name_is_not_written_over(rig):
+def test_other_files_than_were_installed_are_not_written_over(rig):
     rig.write()
     before = read_tree(rig.folder).digest
-    other = rig.write(rig.base / "mine", **{"words.py": "SAID = 'other'\n"})
-    with pytest.raises(UnfitError, match="another Modules/stranger already"):
-        install(rig, str(other))
+    other = str(rig.write(rig.base / "mine", **{"words.py": "SAID = 'other'\n"}))
+    with pytest.raises(UnfitError, match="Modules/stranger holds other files"):
+        install(rig, other)
 
     assert read_tree(rig.folder).digest == before
-    assert [path.name for path in (rig.vault / "Modules").iterdir()] == ["stranger"]
-    with fetched(str(other), os.environ) as found:
-        place(found, rig.vault, "stranger", may_replace=True)
+    with fetched(other, os.environ) as found:
+        for _ in range(2):  # what is there already may be put there again
+            place(found, rig.vault, "stranger", before)
     assert "other" in (rig.folder / "words.py").read_text()
     assert [path.name for path in (rig.vault / "Modules").iterdir()] == ["stranger"]
 
@@ -232,9 +222,9 @@ def test_a_tag_a_branch_and_a_commit_of_a_repository_can_be_named(rig, published
     git(work, "commit", "-qam", "third")
     git(work, "push", "-q", str(published), "HEAD", "HEAD:refs/tags/v2")
     for ref, says in (
-        ("nothing", "git could not get it"),
-        ("-x", "is not a tag"),
-        ("a..b", "is not a tag"),
+        ("nothing", "find remote ref nothing"),
+        ("-x", "# before a tag"),
+        ("a..b", "git failed"),
     ):
         with pytest.raises(UnfitError, match=says):
             install(rig, f"{url}#{ref}")
@@ -242,10 +232,10 @@ def test_a_tag_a_branch_and_a_commit_of_a_repository_can_be_named(rig, published
     for ref in ("v1.0.0", "old", first):
         assert install(rig, f"{url}#{ref}") == (f"{url}#{ref}", first)
         assert (rig.folder / "words.py").read_text() == "SAID = 'as '\n"
-        unplace(rig.vault, "stranger")
+        shutil.rmtree(rig.folder)
 
     rig.trust.install(f"{url}#v1.0.0")
     entry = rig.trust.install(f"{url}#v2")  # another takes the place of the first
     commit = rig.trust.consent("stranger").commit
-    assert (entry.source, commit) == (f"{url}#v2", git(work, "rev-parse", "HEAD"))
+    assert (entry.record.source, commit) == (f"{url}#v2", git(work, "rev-parse", "HEAD"))
     assert (rig.folder / "words.py").read_text() == "SAID = 'new '\n"
