@@ -176,26 +176,23 @@ class ContextTools:
     def _listing(self, *, wants_all: bool) -> str:
         """A list alone counts as reading a stranger's text only where strangers' are asked for."""
         listed, left_out = [], 0
-        user = self._files.user
+        files, user = self._files, self._files.user
         for path in (self._own, *self._watched):
-            data, problem = b"", ""
+            content, real, problem = None, path, ""
             try:
-                real = self._files.find(path)
-                content = self._files.peek(real)
-                if user.strangers.is_text(real, content.data) and not (wants_all or user.taint):
-                    left_out += 1
-                    continue
-                data = self._files.disclosed(real, content).data
+                real = files.find(path)
+                content = files.peek(real)
+                is_strangers = user.strangers.is_text(real, content.data)
             except NotFoundError:
                 continue
-            except ParachuteError as error:
-                if user.strangers.is_place(path):  # its name is a stranger's too
-                    if not (wants_all or user.taint):
-                        left_out += 1
-                        continue
-                    user.taint.read(path)
-                problem = error.message
-            note = parse_note(data)
+            except ParachuteError as error:  # where its name, too, may be a stranger's
+                problem, is_strangers = error.message, user.strangers.is_place(path)
+            if is_strangers and not (wants_all or user.taint):
+                left_out += 1
+                continue
+            if is_strangers:
+                user.taint.read(path)
+            note = parse_note(b"" if content is None else files.disclosed(real, content).data)
             level = "no longer watched" if path in self._past else "watched"
             listed.append(
                 {

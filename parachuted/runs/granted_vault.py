@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, cast
 
 from parachuted.access.caller import Caller, CallRecord, current
 from parachuted.access.notes import (
@@ -22,6 +22,7 @@ from parachuted.access.notes import (
     NoteStream,
     Paths,
     RemoveKey,
+    SetKey,
     Upload,
     Writer,
 )
@@ -49,7 +50,6 @@ from parachuted.runs.note_values import (
     encoded,
     file_change,
     key_filters,
-    set_key,
     vault_edit,
 )
 from parachuted.search import NoteQuery, QueryError, Search, parse_query
@@ -196,9 +196,9 @@ class GrantedVault:
 
     async def set_key(self, path: str, key: str, value: object) -> str:
         """Set one key of the frontmatter, and leave all else byte for byte; None takes it out."""
-        if value is None:
-            return await self.edit(path, [RemoveKey(key)])
-        return await self._write(FileChange(path=VaultPath.parse(path), edit=set_key(key, value)))
+        return await self.edit(
+            path, [RemoveKey(key) if value is None else SetKey(key, cast("str", value))]
+        )
 
     async def note(self, path: str) -> Note:
         """The note: its text, frontmatter, sections and links from one read.

@@ -32,6 +32,7 @@ from parachuted.vault import (
     ReplaceAll,
     ReplaceSection,
     ReplaceSpans,
+    SetFrontmatterKey,
     SeveralEdits,
     TextSpan,
     VaultPath,
@@ -39,7 +40,6 @@ from parachuted.vault import (
     parse_note,
     printable,
 )
-from parachuted.vault import SetFrontmatterKey as SetVaultKey
 
 _MOST_EDITS = 1_000
 _LARGEST_WRITE = 16 << 20
@@ -148,24 +148,15 @@ def file_change(change: NoteChange) -> FileChange:
     return FileChange(path=path, edit=edit, base=change.base)
 
 
-def set_key(key: str, value: object) -> SetVaultKey:
-    if isinstance(value, str | int | float | bool):
-        return SetVaultKey(key=key, value=value)
-    if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
-        return SetVaultKey(key=key, value=list(value))
-    raise EditRefusedError("a key takes a text, a number, true or false, or a list of texts")
-
-
 def _edit(edit: NoteEdit) -> Edit:
     match edit:
         case SetKey():
-            return set_key(edit.key, edit.value)
+            return SetFrontmatterKey(key=edit.key, value=_value(edit.value))
         case RemoveKey():
             return DeleteKey(key=edit.key)
         case SetSection():
-            return ReplaceSection(
-                section=edit.section, content=edit.content, create=True, is_only=True
-            )
+            content = edit.content
+            return ReplaceSection(section=edit.section, content=content, create=True, is_only=True)
         case AppendSection():
             return AppendToSection(section=edit.section, content=edit.content, create=True)
         case _:
@@ -174,38 +165,45 @@ def _edit(edit: NoteEdit) -> Edit:
             )
 
 
+def _value(value: object) -> str | int | float | bool | list[str]:
+    if isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, list | tuple) and all(isinstance(text, str) for text in value):
+        return list(value)
+    raise EditRefusedError("a key takes a text, a number, true or false, or a list of texts")
+
+
 def _sections(text: str) -> tuple[NoteSection, ...]:
     data = text.encode()
     found = parse_note(data).sections
-    at = _characters(
-        data, (place for one in found for place in (one.start, one.body_start, one.stop))
-    )
+    places = (place for part in found for place in (part.start, part.body_start, part.stop))
+    at = _characters(data, places)
     return tuple(
         NoteSection(
-            heading=one.title,
-            level=one.level,
-            start=at[one.start],
-            body=at[one.body_start],
-            end=at[one.stop],
+            heading=part.title,
+            level=part.level,
+            start=at[part.start],
+            body=at[part.body_start],
+            end=at[part.stop],
         )
-        for one in found
+        for part in found
     )
 
 
 def _links(text: str, resolve: Resolve) -> tuple[NoteLink, ...]:
     data = text.encode()
     found = links_in(parse_note(data)) if b"[" in data else ()
-    at = _characters(data, (place for one in found for place in (one.span.start, one.span.stop)))
+    at = _characters(data, (place for link in found for place in (link.span.start, link.span.stop)))
     return tuple(
         NoteLink(
-            target=printable(one.target),
-            label=None if one.label is None else printable(one.label),
-            kind=one.kind,
-            start=at[one.span.start],
-            end=at[one.span.stop],
+            target=printable(link.target),
+            label=None if link.label is None else printable(link.label),
+            kind=link.kind,
+            start=at[link.span.start],
+            end=at[link.span.stop],
             path=None if path is None else printable(path),
         )
-        for one, path in zip(found, resolve(found) if found else (), strict=True)
+        for link, path in zip(found, resolve(found) if found else (), strict=True)
     )
 
 
@@ -248,10 +246,11 @@ def checked(data: bytes) -> bytes:
 def decoded(path: str, data: bytes) -> str:
     """Raises EditRefusedError where it is no text."""
     try:
-        return data.decode("utf-8")
+        return data.decode()
     except UnicodeDecodeError as error:
-        why = "is not UTF-8 text; read_bytes reads it"
-        raise EditRefusedError(f"{printable(path)} {why}") from error
+        raise EditRefusedError(
+            f"{printable(path)} is not UTF-8 text; read_bytes reads it"
+        ) from error
 
 
 def encoded(text: str) -> bytes:
@@ -261,7 +260,6 @@ def encoded(text: str) -> bytes:
             f"a note is written as text, not as {type(text).__name__}; write_bytes writes bytes"
         )
     try:
-        data = text.encode("utf-8")
+        return checked(text.encode())
     except UnicodeEncodeError as error:
         raise EditRefusedError("the text is not valid Unicode") from error
-    return checked(data)

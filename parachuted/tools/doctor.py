@@ -1,29 +1,26 @@
-"""Doctor: reports what is wrong with notes, `.parachute/` and the audit; it repairs nothing."""
+"""Doctor: reports what is wrong with notes and the audit; it repairs nothing."""
 
 from __future__ import annotations
 
-import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from parachuted.audit.files import FOLDER, AuditFolder, ChainHeadFile
+from parachuted.audit.files import AuditFolder, ChainHeadFile
 from parachuted.audit.verify import verify
 from parachuted.bubbling import WatchDeclaration, WatchRegistry
 from parachuted.errors import ParachuteError
-from parachuted.home_files.vault_state import CONTROL_FOLDER
 from parachuted.vault import (
     NOTE_SUFFIXES,
     PathText,
     Store,
     VaultPath,
-    VaultRoot,
     parse_note,
     printable,
 )
 from parachuted.vault.conflict_copies import is_conflict_copy
 from parachuted.vault.note import conflict_line
-from parachuted.vault.root import FileContent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +32,7 @@ class LintWarning:
     message: str
 
 
-_LARGEST = 64 << 20
 _SHOWN_TO_NONE = "is a conflict marker; no agent is shown the note until it is resolved"
-_MARKER = "is a conflict marker; leave the text of one side, as git or your sync program has it"
 _COPY = "a conflict copy, which wakes and watches nothing; take over what it has, then delete it"
 _PROPOSED = "Suggestions/"  # they quote notes, frontmatter and all
 
@@ -67,24 +62,18 @@ def _problems(store: Store, path: VaultPath) -> list[tuple[str, str]]:
     return [("conflict-markers", f"line {line} {_SHOWN_TO_NONE}"), *problems]
 
 
-def check_control_folder(
-    root: VaultRoot, audit: AuditFolder, head: ChainHeadFile
-) -> dict[str, str]:
-    """What is wrong with the vault's `.parachute/`, by subject. Reads the whole audit."""
-    found: dict[str, str] = {}
-    for folder in (CONTROL_FOLDER, FOLDER):
-        found |= {f"conflict:{printable(path)}": why for path, why in _conflicts(root, folder)}
+def check_audit(audit: AuditFolder, head: ChainHeadFile) -> dict[str, str]:
+    """What is wrong with it, by subject. Reads all of it."""
     try:
         findings = verify(audit, head).findings
     except OSError as error:
         findings = [f"it cannot be read: {error.strerror}"]
-    if findings:
-        more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
-        found["audit"] = (
-            f"the audit was changed after it was written: {findings[0]}{more}; "
-            f"`parachute audit verify` lists all"
-        )
-    return found
+    if not findings:
+        return {}
+    return {
+        "audit": f"the audit was changed after it was written: {findings[0]}; "
+        "`parachute audit verify` lists all"
+    }
 
 
 def conflict_copies(paths: Iterable[str]) -> list[LintWarning]:
@@ -108,21 +97,6 @@ def check_watches(
             for code, message in problems
         ]
     return found
-
-
-def _conflicts(root: VaultRoot, folder: str) -> Iterable[tuple[str, str]]:
-    try:
-        with root.opened_folder(folder) as descriptor:
-            names = sorted(os.listdir(descriptor))  # noqa: PTH208  by descriptor, which pathlib cannot
-    except OSError:
-        return  # there is none, or its reader says what is wrong with it
-    copies = [name for name in names if is_conflict_copy(name)]
-    yield from ((f"{folder}/{name}", _COPY) for name in copies)
-    read = (VaultPath(f"{folder}/{name}") for name in names if name not in copies)
-    for path, found in root.read_each(read, _LARGEST):
-        # What cannot be read is a link, too large or gone meanwhile.
-        if isinstance(found, FileContent) and (line := conflict_line(found.data)) is not None:
-            yield path, f"line {line} {_MARKER}"
 
 
 Remedy = Literal["scan", "accept_missing", "restart"]
@@ -183,7 +157,7 @@ _OF_NOTES: Mapping[str, str] = {
 
 
 def finding_of_problem(subject: str, problem: str) -> DoctorFinding:
-    word = subject.partition(":")[0].partition(".")[0].partition(" ")[0]
+    word = re.split("[:. ]", subject, maxsplit=1)[0]
     advice, remedy = _ADVICE.get(word, ("", None))
     return DoctorFinding(
         about=subject,

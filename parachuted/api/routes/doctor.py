@@ -20,7 +20,7 @@ from parachuted.state import SQLITE_VERSION, DatabaseStatus
 from parachuted.tools.doctor import (
     DoctorFinding,
     LintWarning,
-    check_control_folder,
+    check_audit,
     check_notes,
     check_watches,
     conflict_copies,
@@ -88,7 +88,7 @@ class DoctorRoutes:
         modules = await self._modules.findings(call)
         history = await self._history_size()
         problems = self._watched.problems.open | await asyncio.to_thread(
-            check_control_folder, self._store.root, self._audit.folder, self._audit.head
+            check_audit, self._audit.folder, self._audit.head
         )
         return DoctorReport(
             findings=[
