@@ -64,18 +64,14 @@ class ModuleBounds:
 
     def check_read(self, path: VaultPath, real: VaultPath) -> None:
         """Also where the path leads must be theirs. Raises PathRefusedError, ActRefusedError."""
-        if is_hidden(path):
-            why = "is hidden: files and folders that begin with a dot are no notes"
+        if is_hidden(path) or is_code(path):
+            why = "is hidden: no note begins with a dot, and a module's code is not read"
             raise PathRefusedError(f"{printable(path)} {why}")
-        if is_code(path):
-            raise PathRefusedError(f"{printable(path)} is a module's code, which no module reads")
         self._check(path, real, "read", self.may_read)
 
     def check_write(self, path: VaultPath, real: VaultPath) -> None:
         if is_control(path):
-            why = (
-                "belongs to a program, to a module's code, or to a person, and no module writes it"
-            )
+            why = "belongs to a program, a module's code or a person, and no module writes it"
             raise PathRefusedError(f"{printable(path)} {why}")
         self._check(path, real, "write", self.may_write)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from parachuted.access.notes import LinkRow, Links, Note, NoteBatch, NotePage, Paths
@@ -112,7 +112,10 @@ class GrantedIndex:
         self._search.settle(_INDEX_S)
         rows = self._search.catalogue.links_to(real, self.can_see())
         visible = self.visible([row.source for row in rows])
-        titles = self._titles(sorted(visible))
+        sources, titles = sorted(visible), dict[str, str]()
+        for first in range(0, len(sources), BATCH):
+            found = self._search.catalogue.notes_at(sources[first : first + BATCH])
+            titles |= {path: row.title for path, row in found.items()}
         return [
             LinkRow(
                 path=printable(row.source),
@@ -165,14 +168,6 @@ class GrantedIndex:
         """Whether a file is there for the reader; no run learns strangers' names by links."""
         may_read = self._files.bounds.may_read
         return lambda path: may_read(path) and not self._is_hidden(path)
-
-    def _titles(self, paths: Sequence[str]) -> Mapping[str, str]:
-        wanted = sorted(self.visible(paths))
-        found: dict[str, str] = {}
-        for first in range(0, len(wanted), BATCH):
-            rows = self._search.catalogue.notes_at(wanted[first : first + BATCH])
-            found |= {path: row.title for path, row in rows.items()}
-        return found
 
     def _resolver(self, path: VaultPath, names: FileNames | None = None) -> Resolve:
         if names is not None:

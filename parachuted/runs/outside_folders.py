@@ -11,14 +11,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from parachuted.access.own_folders import OwnFolders
+from parachuted.access.own_folders import OwnFolders, outside_path
 from parachuted.access.paths import is_hidden
 from parachuted.agents.sandbox.archive import ArchiveWriter, LeftOut, ReadRefusedError
-from parachuted.errors import NotFoundError, ParachuteError
+from parachuted.errors import NotFoundError, ParachuteError, PathRefusedError
 from parachuted.home_files.private import is_in, real_path
 from parachuted.vault import IgnoreRules, VaultPath, VaultRoot, begins_with_dot, printable
 
-_DEEPEST = 60
 _MOST_FILES = 5_000
 _MOST_BYTES = 64 << 20
 _LARGEST = 8 << 20
@@ -68,15 +67,11 @@ def copy_outside(
 
 def _place(path: str, user_home: Path, never: tuple[Path, ...]) -> Path:
     """Where the path leads. Raises ReadRefusedError for what is not copied."""
-    text = path.removesuffix("/**").rstrip("/") or "/"
-    if text.startswith("~") and text != "~" and not text.startswith("~/"):
-        raise ReadRefusedError("it is not there")
-    place = user_home / text[1:].lstrip("/") if text.startswith("~") else Path(text)
     try:
-        real = place.resolve(strict=True)
-    except (OSError, RuntimeError):
+        real = Path(outside_path(path.removesuffix("**"), user_home)).resolve(strict=True)
+    except (PathRefusedError, OSError, RuntimeError):
         raise ReadRefusedError("it is not there") from None
-    if any(begins_with_dot(part) for part in real.parts):
+    if any(map(begins_with_dot, real.parts)):
         raise ReadRefusedError("what begins with a dot is not shown to agents")
     shut = [real_path(path) for path in (*never, user_home)]
     if any(is_in(path, real) for path in shut) or any(is_in(real, path) for path in shut[:-1]):
@@ -127,9 +122,6 @@ def _paths_below(folder: int, left_out: LeftOut) -> Iterator[VaultPath]:
     for at, folders, files, _opened in os.fwalk(".", dir_fd=folder, onerror=refused):
         below = at.removeprefix(".").removeprefix("/")
         folders[:] = sorted(name for name in folders if not is_hidden(name))
-        if folders and below.count("/") >= _DEEPEST:
-            left_out.why[below] = f"what is more than {_DEEPEST} folders deep is left out"
-            folders.clear()
         for name in sorted(files):
             if not is_hidden(name) and not rules.file(below, name):
                 yield VaultPath(f"{below}/{name}" if below else name)

@@ -6,7 +6,6 @@ folder has one already, the old file stays, and a person decides what of it is s
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -89,37 +88,31 @@ class Migration:
     def __init__(
         self, *, store: Store, index: VaultIndex, sessions: SessionContexts, bus: Bus
     ) -> None:
-        self._store, self._index, self._sessions = store, index, sessions
-        self._bus, self._turn = bus, asyncio.Lock()
+        self._store, self._index, self._sessions, self._bus = store, index, sessions, bus
 
     def plan(self, can_see: CanSee) -> tuple[PlannedMove, ...]:
         return tuple(plan_moves(self._index, can_see))
 
     async def apply(self, can_see: CanSee) -> MigrationResult:
         """What one file refuses is reported and stops no other. Raises StorageFailedError."""
-        async with self._turn:
-            planned = self.plan(can_see)
-            if all(move.action == "refuse" for move in planned):
-                return MigrationResult(run=None, moves=planned)
-            act = new_act(
-                NAME, self._store.clock(), watcher=str(LEGACY_FOLDER), reason=_REASON, carries=True
-            )
-            moves = await run_uninterrupted(self._apply, planned, act)
-            moved = {move.file: move.target for move in moves if move.action == "move"}
-            await self._store.notice([*moved, *moved.values()])
-            self._bus.publish(
-                "run.finished",
-                run=act.run,
-                watcher=LEGACY_FOLDER,
-                outcome="changed" if moved else "failed",
-                reason=_REASON,
-                paths=[printable(path) for paths in moved.items() for path in paths],
-                cost_usd=0.0,
-            )
-            folders = {file: target.folder for file, target in moved.items()}
-            return MigrationResult(
-                run=act.run, moves=moves, sessions=self._sessions.follow(folders)
-            )
+        planned, now = self.plan(can_see), self._store.clock()
+        if all(move.action == "refuse" for move in planned):
+            return MigrationResult(run=None, moves=planned)
+        act = new_act(NAME, now, watcher=str(LEGACY_FOLDER), reason=_REASON, carries=True)
+        moves = await run_uninterrupted(self._apply, planned, act)
+        moved = {move.file: move.target for move in moves if move.action == "move"}
+        await self._store.notice([*moved, *moved.values()])
+        self._bus.publish(
+            "run.finished",
+            run=act.run,
+            watcher=LEGACY_FOLDER,
+            outcome="changed" if moved else "failed",
+            reason=_REASON,
+            paths=[printable(path) for paths in moved.items() for path in paths],
+            cost_usd=0.0,
+        )
+        folders = {file: target.folder for file, target in moved.items()}
+        return MigrationResult(run=act.run, moves=moves, sessions=self._sessions.follow(folders))
 
     def _apply(self, planned: tuple[PlannedMove, ...], act: Operation) -> tuple[PlannedMove, ...]:
         act.begin(self._store)
