@@ -283,15 +283,14 @@ def doctor(options: Namespace) -> Steps:
     if options.accept_missing:
         ask("POST /api/scan", {"accept_missing": True})
     answer = {**ask("GET /api/doctor"), "daemon": differences}
-    yield answer, answer["problems"]
-    say_each(f"problem  {subject}: {found}" for subject, found in answer["problems"].items())
+    yield answer, any(found["is_problem"] for found in answer["findings"])
     say_each(f"note     {difference}" for difference in differences)
-    say_each(f"note     {note['path']}: {note['message']}" for note in answer["notes"])
-    for found in answer["modules"]:
-        line = f":{found['line']}" if found["line"] else ""
-        place = f"{found['path']}{line}: " if found["path"] else ""
-        advice = f"; {found['advice']}" if found["advice"] else ""
-        say(f"module   {found['module']}: {place}{found['problem']}{advice}")
+    for found in answer["findings"]:
+        kind, place = "problem", found["about"]
+        if not found["is_problem"]:
+            kind, line = "note   ", f":{found['line']}" if found["line"] else ""
+            place = f"{found['path']}{line}" if found["path"] else place
+        say(f"{kind}  {place}: {'; '.join(filter(None, (found['problem'], found['advice'])))}")
     if (size := answer["history"]) is not None:
         taken = (size["text_bytes"] + size["seen_bytes"] + size["record_bytes"]) / 1e6
         since = f" since {when(size['since'])} UTC" if size["since"] is not None else ""
@@ -300,7 +299,7 @@ def doctor(options: Namespace) -> Steps:
     if (databases := answer["databases"]) is not None:
         say(f"sqlite   {databases['sqlite']}")
         say_each(f"database {file['file']}: {_database_state(file)}" for file in databases["files"])
-    if not any(answer[part] for part in ("problems", "notes", "modules")):
+    if not answer["findings"]:
         say("All is well: the daemon answers, the vault is watched, every note can be read.")
 
 

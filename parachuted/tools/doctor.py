@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,101 +11,18 @@ from parachuted.audit.files import AuditFolder, ChainHeadFile
 from parachuted.audit.verify import verify
 from parachuted.bubbling import WatchDeclaration, WatchRegistry
 from parachuted.errors import ParachuteError
-from parachuted.vault import (
-    NOTE_SUFFIXES,
-    PathText,
-    Store,
-    VaultPath,
-    parse_note,
-    printable,
-)
+from parachuted.vault import NOTE_SUFFIXES, PathText, Store, VaultPath, parse_note, printable
 from parachuted.vault.conflict_copies import is_conflict_copy
 from parachuted.vault.note import conflict_line
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LintWarning:
-    """Something odd about a note, by a code."""
-
-    path: PathText
-    code: str
-    message: str
-
-
-_SHOWN_TO_NONE = "is a conflict marker; no agent is shown the note until it is resolved"
-_COPY = "a conflict copy, which wakes and watches nothing; take over what it has, then delete it"
-_PROPOSED = "Suggestions/"  # they quote notes, frontmatter and all
-
-
-def check_notes(store: Store, paths: Iterable[VaultPath]) -> list[LintWarning]:
-    """What is odd about the notes among these paths. Blocks on the disk."""
-    return [
-        LintWarning(path=path, code=code, message=message)
-        for path in sorted(paths)
-        if path.endswith(NOTE_SUFFIXES)
-        for code, message in _problems(store, path)
-    ]
-
-
-def _problems(store: Store, path: VaultPath) -> list[tuple[str, str]]:
-    try:
-        data = store.read(path).data
-        problems = [
-            (problem.code, problem.message)
-            for problem in parse_note(data).problems
-            if not (problem.code == "frontmatter-dashes" and path.startswith(_PROPOSED))
-        ]
-    except ParachuteError as error:
-        return [("unreadable", error.message)]
-    if (line := conflict_line(data)) is None:
-        return problems
-    return [("conflict-markers", f"line {line} {_SHOWN_TO_NONE}"), *problems]
-
-
-def check_audit(audit: AuditFolder, head: ChainHeadFile) -> dict[str, str]:
-    """What is wrong with it, by subject. Reads all of it."""
-    try:
-        findings = verify(audit, head).findings
-    except OSError as error:
-        findings = [f"it cannot be read: {error.strerror}"]
-    if not findings:
-        return {}
-    return {
-        "audit": f"the audit was changed after it was written: {findings[0]}; "
-        "`parachute audit verify` lists all"
-    }
-
-
-def conflict_copies(paths: Iterable[str]) -> list[LintWarning]:
-    return [
-        LintWarning(path=path, code="conflict-copy", message=_COPY)
-        for path in sorted(paths)
-        if is_conflict_copy(path)
-    ]
-
-
-def check_watches(
-    watches: WatchRegistry, declared: Iterable[WatchDeclaration]
-) -> list[LintWarning]:
-    """What cannot be read, and which patterns match nothing. Blocks."""
-    found = []
-    for one in declared:
-        problems = [("watch", message) for message in one.problems]
-        problems += [("watch-unmatched", message) for message in watches.unmatched(one.watcher)]
-        found += [
-            LintWarning(path=one.watcher, code=code, message=printable(message))
-            for code, message in problems
-        ]
-    return found
-
 
 Remedy = Literal["scan", "accept_missing", "restart"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorFinding:
-    """One thing that is wrong or odd: `about` a subject of `problems`, a module or a code of
-    `notes`, in which file and on which line, what to do, and what the API can do about it:
+    """One thing that is wrong or odd: `about` a subject of the daemon's problems, a module, or what
+    is odd about a note, in which file and on which line, what to do, and what the API can do about
+    it:
 
     `scan` is POST /api/scan, `accept_missing` the same with `{"accept_missing": true}`, `restart`
     is POST /supervisor/server/restart.
@@ -118,6 +35,57 @@ class DoctorFinding:
     path: PathText | None = None
     line: int | None = None
     remedy: Remedy | None = None
+
+
+_SHOWN_TO_NONE = "is a conflict marker; no agent is shown the note until it is resolved"
+_COPY = "a conflict copy, which wakes and watches nothing; take over what it has, then delete it"
+_PROPOSED = "Suggestions/"  # they quote notes, frontmatter and all
+
+
+def check_notes(store: Store, paths: Iterable[VaultPath]) -> list[DoctorFinding]:
+    """What is odd about the notes among these paths. Blocks on the disk."""
+    notes = sorted(path for path in paths if path.endswith(NOTE_SUFFIXES))
+    return [finding for path in notes for finding in _check_note(store, path)]
+
+
+def _check_note(store: Store, path: VaultPath) -> Iterator[DoctorFinding]:
+    try:
+        data = store.read(path).data
+        problems = parse_note(data).problems
+    except ParachuteError as error:
+        yield finding_of_note(path, "unreadable", error.message)
+        return
+    if (line := conflict_line(data)) is not None:
+        yield finding_of_note(path, "conflict-markers", f"line {line} {_SHOWN_TO_NONE}")
+    for problem in problems:
+        if not (problem.code == "frontmatter-dashes" and path.startswith(_PROPOSED)):
+            yield finding_of_note(path, problem.code, problem.message)
+
+
+def check_audit(audit: AuditFolder, head: ChainHeadFile) -> dict[str, str]:
+    """What is wrong with it, by subject. Reads all of it."""
+    try:
+        findings = verify(audit, head).findings
+    except OSError as error:
+        findings = [f"it cannot be read: {error.strerror}"]
+    why = "the audit was changed after it was written"
+    return {"audit": f"{why}: {findings[0]}"} if findings else {}
+
+
+def conflict_copies(paths: Iterable[str]) -> list[DoctorFinding]:
+    copies = filter(is_conflict_copy, sorted(paths))
+    return [finding_of_note(path, "conflict-copy", _COPY) for path in copies]
+
+
+def check_watches(
+    watches: WatchRegistry, declared: Iterable[WatchDeclaration]
+) -> Iterator[DoctorFinding]:
+    """What cannot be read, and which patterns match nothing. Blocks."""
+    for watch in declared:
+        for message in watch.problems:
+            yield finding_of_note(watch.watcher, "watch", message)
+        for message in watches.unmatched(watch.watcher):
+            yield finding_of_note(watch.watcher, "watch-unmatched", message)
 
 
 # By the first word of a problem's subject: what to do, and what the API can do about it.
@@ -169,6 +137,6 @@ def finding_of_problem(subject: str, problem: str) -> DoctorFinding:
     )
 
 
-def finding_of_note(note: LintWarning) -> DoctorFinding:
-    advice = _OF_NOTES.get(note.code, "Open the file and mend what is named.")
-    return DoctorFinding(about=note.code, problem=note.message, advice=advice, path=note.path)
+def finding_of_note(path: str, code: str, message: str) -> DoctorFinding:
+    advice = _OF_NOTES.get(code, "Open the file and mend what is named.")
+    return DoctorFinding(about=code, problem=printable(message), advice=advice, path=path)

@@ -40,12 +40,12 @@ def test_a_malformed_note_is_listed_with_its_reason_and_a_good_one_is_not(
     (vault / "gone.md").unlink()
 
     found = {oddity.path: oddity for oddity in check()}
-    assert {path: oddity.code for path, oddity in found.items()} == {
+    assert {path: oddity.about for path, oddity in found.items()} == {
         "a.md": "frontmatter-dashes",
         "bad.md": "frontmatter-malformed",
         "gone.md": "unreadable",
     }
-    assert found["bad.md"].message
+    assert found["bad.md"].problem
 
 
 CONFLICT = "<<<<<<< HEAD\n- ours\n=======\n- theirs\n>>>>>>> phone\n"
@@ -68,7 +68,7 @@ def git(vault: Path, *words: str) -> str:
 async def used(live: Live, vault: Path) -> Path:
     save(vault / "a.md", "# A\n")
     async with live() as daemon_rig:
-        assert (await asked(daemon_rig, "/api/doctor"))["problems"] == {}
+        assert (await asked(daemon_rig, "/api/doctor"))["findings"] == []
     return vault
 
 
@@ -83,13 +83,14 @@ async def test_conflict_copies_and_markers_are_found_and_left(live: Live, used: 
     async with live() as daemon_rig:
         reported = await asked(daemon_rig, "/api/doctor")
 
-    notes = {note["path"]: note for note in reported["notes"]}
-    assert {path: note["code"] for path, note in notes.items()} == {
-        "Tea (conflicted copy 2026-11-22).md": "conflict-copy",
-        "Beans.md": "conflict-markers",
+    found = {finding["about"]: finding for finding in reported["findings"]}
+    assert {about: finding["path"] for about, finding in found.items()} == {
+        "audit": None,
+        "conflict-markers": "Beans.md",
+        "conflict-copy": "Tea (conflicted copy 2026-11-22).md",
     }
-    assert "line 3" in notes["Beans.md"]["message"]
-    assert f"{day.name}:2 is not a line of the audit" in reported["problems"]["audit"]
+    assert "line 3" in found["conflict-markers"]["problem"]
+    assert f"{day.name}:2 is not a line of the audit" in found["audit"]["problem"]
     assert day.read_text().startswith(garbled)
 
 

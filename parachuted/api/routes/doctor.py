@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import starmap
 
 from parachuted.agents.gateway.gateway import Gateway
 from parachuted.api.http.decorators import get
 from parachuted.api.http.module_dispatcher import ModuleDispatcher
 from parachuted.api.http.route import ApiCall
 from parachuted.audit.log import AuditLog
-from parachuted.bubbling import WatchRegistry
+from parachuted.bubbling import WatchDeclaration, WatchRegistry
 from parachuted.errors import StorageFailedError
 from parachuted.events.watched_vault import WatchedVault
 from parachuted.history import HistoryPruning, HistorySize
-from parachuted.modules.hosting.status import ModuleFinding
 from parachuted.search import Search
 from parachuted.state import SQLITE_VERSION, DatabaseStatus
 from parachuted.tools.doctor import (
     DoctorFinding,
-    LintWarning,
     check_audit,
     check_notes,
     check_watches,
@@ -27,7 +27,7 @@ from parachuted.tools.doctor import (
     finding_of_note,
     finding_of_problem,
 )
-from parachuted.vault import Store
+from parachuted.vault import Store, VaultPath
 
 _MODULE = "curator"
 
@@ -48,12 +48,7 @@ class DatabaseList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorReport:
-    """`findings` are all the others and those of modules, with what to do."""
-
     findings: list[DoctorFinding]
-    problems: dict[str, str]
-    notes: list[LintWarning]
-    modules: list[ModuleFinding]
     search: IndexedNotes
     history: HistorySize | None
     databases: DatabaseList
@@ -80,27 +75,15 @@ class DoctorRoutes:
     async def doctor(self, call: ApiCall) -> DoctorReport:
         """Problems of the vault and of single notes."""
         paths = list(self._watched.index.paths())
-        odd = await asyncio.to_thread(check_notes, self._store, paths)
-        declared = self._watches.all()
-        watches = await asyncio.to_thread(check_watches, self._watches, declared)
-        unindexed, search = await asyncio.to_thread(self._searchable)
-        notes = [*watches, *odd, *conflict_copies(paths), *unindexed]
-        modules = await self._modules.findings(call)
-        history = await self._history_size()
-        problems = self._watched.problems.open | await asyncio.to_thread(
-            check_audit, self._audit.folder, self._audit.head
-        )
+        found, search = await asyncio.to_thread(self._look, paths, self._watches.all())
+        modules = map(asdict, await self._modules.findings(call))
         return DoctorReport(
             findings=[
-                *(finding_of_problem(*problem) for problem in problems.items()),
-                *map(finding_of_note, notes),
-                *(DoctorFinding(about=one.pop("module"), **one) for one in map(asdict, modules)),
+                *found,
+                *(DoctorFinding(about=finding.pop("module"), **finding) for finding in modules),
             ],
-            problems=problems,
-            notes=notes,
-            modules=modules,
             search=search,
-            history=history,
+            history=await self._history_size(),
             databases=await asyncio.to_thread(self._databases),
         )
 
@@ -118,15 +101,28 @@ class DoctorRoutes:
         except (StorageFailedError, OSError):  # which is a problem by itself
             return None
 
-    def _searchable(self) -> tuple[list[LintWarning], IndexedNotes]:
-        """Notes that search does not know whole, and how many it knows. In a thread."""
+    def _look(
+        self, paths: Sequence[VaultPath], declared: Sequence[WatchDeclaration]
+    ) -> tuple[list[DoctorFinding], IndexedNotes]:
+        """In a thread."""
+        unindexed, search = self._searchable()
+        audit = check_audit(self._audit.folder, self._audit.head)
+        problems = {**self._watched.problems.open, **audit}
+        return [
+            *starmap(finding_of_problem, problems.items()),
+            *check_watches(self._watches, declared),
+            *check_notes(self._store, paths),
+            *conflict_copies(paths),
+            *unindexed,
+        ], search
+
+    def _searchable(self) -> tuple[list[DoctorFinding], IndexedNotes]:
+        """Notes that search does not know whole, and how many it knows."""
         search = self._search
         try:
             found = [
-                LintWarning(
-                    path=note.path,
-                    code="unindexed",
-                    message=f"not found by all of its text: {note.reason}",
+                finding_of_note(
+                    note.path, "unindexed", f"not found by all of its text: {note.reason}"
                 )
                 for note in search.unindexed()
             ]

@@ -126,9 +126,9 @@ async def test_a_file_of_keys_that_is_not_to_be_trusted_opens_nothing(
     file.chmod(0o644)
     await expect(daemon_rig, 401, "GET", WATCHES, headers=key)
     await daemon_rig.until(lambda: "keys" in problems.open)
-    reported = (await get(daemon_rig, "/api/doctor"))["problems"]["keys"]
-    assert "others may read" in reported
-    assert str(home) not in reported
+    (reported,) = (await get(daemon_rig, "/api/doctor"))["findings"]
+    assert (reported["about"], "others may read" in reported["problem"]) == ("keys", True)
+    assert str(home) not in str(reported)
     file.chmod(0o600)
     await expect(daemon_rig, 200, "GET", WATCHES, headers=key)
     await daemon_rig.until(lambda: "keys" not in problems.open)

@@ -234,15 +234,15 @@ async def test_the_doctor_tells_of_an_audit_that_was_cut_meanwhile(live: Live, v
     async with live() as daemon_rig:
         await get(daemon_rig, "/api/watches")
         await get(daemon_rig, "/api/watches")
-        assert "audit" not in (await get(daemon_rig, "/api/doctor"))["problems"]
+        assert (await get(daemon_rig, "/api/doctor"))["findings"] == []
     (day,) = (vault / ".parachute/audit").glob("*.jsonl")
     day.write_bytes(day.read_bytes().splitlines(keepends=True)[0])
     async with live() as daemon_rig:
         await daemon_rig.until(lambda: "audit" in daemon_rig.daemon.watched.problems.open)
-        reported = (await get(daemon_rig, "/api/doctor"))["problems"]["audit"]
+        (reported,) = (await get(daemon_rig, "/api/doctor"))["findings"]
 
-    assert "the end: seq 1 is last" in reported
-    assert "`parachute audit verify` lists all" in reported
+    assert "the end: seq 1 is last" in reported["problem"]
+    assert "`parachute audit verify`" in reported["advice"]
 
 
 async def test_a_hostile_link_is_a_problem_and_calls_are_answered_all_the_same(

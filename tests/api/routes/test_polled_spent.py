@@ -59,14 +59,14 @@ async def test_doctor_says_why_no_model_answers_and_the_run_goes_on_later(
     async with ScriptedMessages(script) as api, paid(api) as daemon_rig:
         save(garden, note("Garden", focus="- plant"))
         await daemon_rig.until(lambda: daemon_rig.reported("vault.problem"))
-        (problem,) = (await get(daemon_rig, "/api/doctor"))["problems"].values()
-        assert "answered 401" in problem
-        assert CANARY not in problem
+        (found,) = (await get(daemon_rig, "/api/doctor"))["findings"]
+        assert "answered 401" in found["problem"]
+        assert CANARY not in str(found)
         is_put_right.set()
         await daemon_rig.until(lambda: daemon_rig.reported("run.finished"))
         (finished,) = daemon_rig.reported("run.finished")
         assert finished["outcome"] == "changed"
-        assert (await get(daemon_rig, "/api/doctor"))["problems"] == {}
+        assert (await get(daemon_rig, "/api/doctor"))["findings"] == []
 
 
 async def test_the_cost_of_a_run_is_told_everywhere_its_credential_nowhere(

@@ -116,9 +116,9 @@ async def test_the_doctor_lists_each_note_that_is_not_found_by_its_text(
     answer = await get(daemon_rig, "/api/doctor")
 
     assert answer["search"] == {"indexed": 2, "waiting": 0}
-    (note,) = [note for note in answer["notes"] if note["code"] == "unindexed"]
-    assert note["path"] == "binary.md"
-    assert "NUL" in note["message"]
+    (found,) = [found for found in answer["findings"] if found["about"] == "unindexed"]
+    assert found["path"] == "binary.md"
+    assert "NUL" in found["problem"]
 
 
 async def test_an_index_that_is_garbled_or_gone_is_made_again_and_said(live: Live, vault, home):

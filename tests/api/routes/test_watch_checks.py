@@ -22,9 +22,8 @@ async def test_a_pattern_that_matches_nothing_is_told_at_its_saving_and_later(
         assert daemon_rig.reported("watch.declared")[0]["unmatched"] == [says]
         (watch,) = (await get(daemon_rig, "/api/watches"))["watches"]
         assert watch["unmatched"] == [says]
-        assert ("W.md", says) in [
-            (one["path"], one["message"]) for one in (await get(daemon_rig, "/api/doctor"))["notes"]
-        ]
+        (found,) = (await get(daemon_rig, "/api/doctor"))["findings"]
+        assert (found["path"], found["problem"]) == ("W.md", says)
 
 
 WRONG = {
@@ -49,12 +48,12 @@ async def test_a_watch_that_cannot_be_read_is_reported_at_its_saving_and_later(
         await daemon_rig.settled()
         watches = (await get(daemon_rig, "/api/watches"))["watches"]
         found = {one["watcher"]: one for one in watches}
-        notes = (await get(daemon_rig, "/api/doctor"))["notes"]
+        notes = (await get(daemon_rig, "/api/doctor"))["findings"]
         for name, (_, says) in WRONG.items():
             path = f"{name}.md"
             assert says in declared[path]["problems"][0]
             assert says in found[path]["problems"][0]
-            assert any(says in one["message"] for one in notes if one["path"] == path)
+            assert any(says in one["problem"] for one in notes if one["path"] == path)
             save(vault / path, "# W\n")
         await daemon_rig.until(lambda: len(daemon_rig.reported("watch.removed")) >= len(WRONG))
         assert (await get(daemon_rig, "/api/watches"))["watches"] == []
