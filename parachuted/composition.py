@@ -63,11 +63,10 @@ from parachuted.processes.memory import trim_memory
 from parachuted.runs.agent_briefing import AgentBriefing, AgentTools
 from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.agent_runner import AgentRunner, RunAdmission, maintenance
-from parachuted.runs.curator import Curator, CuratorSessions
+from parachuted.runs.curator import Curator
 from parachuted.runs.granted_vault import GrantedVaults
-from parachuted.runs.requested_run import AgentSandboxes
 from parachuted.runs.run import RunParts
-from parachuted.runs.run_guard import RunGuards
+from parachuted.runs.run_container import RunContainers
 from parachuted.runs.skills import AgentSkills
 from parachuted.runs.task_reviews import RunRecovery, TaskReviews
 from parachuted.search import Search
@@ -306,7 +305,6 @@ def build_agents(
         runs_per_cause=limit.runs_per_cause,
     )
     budget = Budget(counts, watched.history, state, vault.elapsed.moment)
-    taints = SessionTaints(state, clock)
     permissions = PermissionRequests(bus, clock, settings.agent.ask_s)
     active_runs = ActiveRuns()
     parts = RunParts(
@@ -316,12 +314,10 @@ def build_agents(
         active_runs=active_runs,
         vaults=vault.granted,
         hooks=RunHooks(vault.store, bus, hooks, vault.strangers, causes.root_of),
-        guards=RunGuards(
-            taints=taints,
-            suggestions=vault.suggestions,
-            permissions=permissions,
-            answer_s=settings.conversation.ask_s,
-        ),
+        taints=SessionTaints(state, clock),
+        suggestions=vault.suggestions,
+        permissions=permissions,
+        answer_s=settings.conversation.ask_s,
     )
     reviews = TaskReviews(
         state=state, pending=loop.reviews, queue=loop.queue, index=index, clock=clock
@@ -330,7 +326,6 @@ def build_agents(
         parts=parts,
         watches=loop.watches,
         reviews=reviews,
-        sessions=CuratorSessions(state, taints, chosen.backend.name),
         undo=vault.undo,
         limits=limits_of_run(settings),
     )
@@ -351,12 +346,10 @@ def build_agents(
             backend=chosen.backend.name,
         ),
         recovery=RunRecovery(
-            queue=loop.queue,
             reviews=reviews,
             history=watched.history,
             undo=vault.undo,
             acts=ActFinisher(vault.store, index.paths),
-            clock=clock,
         ),
     )
 
@@ -471,35 +464,25 @@ def _make_runner(
     own_folders: OwnFolders,
 ) -> AgentRunner:
     """What runs the agents of modules and conversations. Without a sandbox none has a shell."""
-    user_home, sandboxes = Path.home(), agents.chosen.sandboxes
-    boxes = None
-    if sandboxes is not None:
-        boxes = AgentSandboxes(
-            sandboxes=sandboxes,
-            store=vault.store,
-            index=watched.index,
-            user_home=user_home,
-            private=(watched.home,),
-            own_folders=own_folders,
-        )
-    skills = AgentSkills(watched.root, user_home, vault.strangers)
-    return AgentRunner(
-        agents.run_parts,
-        _make_admission(watched.settings, agents),
-        AgentBriefing(skills, tools, contexts),
-        boxes,
+    user_home, settings, talk = Path.home(), watched.settings, watched.settings.conversation
+    containers = RunContainers(
+        sandboxes=agents.chosen.sandboxes,
+        store=vault.store,
+        index=watched.index,
+        user_home=user_home,
+        private=(watched.home,),
+        own_folders=own_folders,
     )
-
-
-def _make_admission(settings: Settings, agents: AgentParts) -> RunAdmission:
-    talk = settings.conversation
-    return RunAdmission(
-        agents.budget,
-        limits_of_run(settings),
+    admission = RunAdmission(
+        budget=agents.budget,
         is_paused=lambda: agents.worker.paused,
-        concurrency=settings.agent.concurrency,
-        conversation=RunLimits(
+        limits=limits_of_run(settings),
+        conversation_limits=RunLimits(
             timeout_s=talk.timeout_s, max_turns=talk.max_turns, max_cost_usd=talk.max_cost_usd
         ),
-        turns=talk.concurrency,
+        runs=asyncio.Semaphore(settings.agent.concurrency),
+        turns=asyncio.Semaphore(talk.concurrency),
     )
+    skills = AgentSkills(watched.root, user_home, vault.strangers)
+    briefing = AgentBriefing(skills, tools, contexts)
+    return AgentRunner(agents.run_parts, admission, briefing, containers)

@@ -229,7 +229,7 @@ class Daemon:
         """Settle what the last daemon left; returns what each change is recorded by."""
         self.vault.writes.catch_up(self.watched.history, self.vault.audit.written)
         self.vault.audit.start()
-        for number, said in enumerate(self.agents.recovery.settle_runs()):
+        for number, said in enumerate(await self.agents.recovery.settle_runs()):
             self.watched.problems.set(f"interrupted:{number}", said)
         return self._followers.listeners()
 

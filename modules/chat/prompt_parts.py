@@ -266,7 +266,6 @@ class PromptParts:
                 text=visible_to_agents(text),
                 path=chosen.path,
                 title=chosen.name,
-                is_strangers=chosen.is_strangers,
             )
         ]
 

@@ -27,7 +27,7 @@ from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.granted_files import VaultUser
 from parachuted.runs.granted_vault import GrantedVault, GrantedVaults
 from parachuted.runs.note_tools import SeenNotes
-from parachuted.runs.run_guard import RunSuggestions
+from parachuted.runs.run import RunSuggestions
 from parachuted.suggestions import SuggestingRun
 from parachuted.suggestions.payload import ProposalSink
 from parachuted.vault import Author, Requester, VaultPath, WriteResult

@@ -20,7 +20,7 @@ from parachuted.keys import NOWHERE, AccessGrant
 from parachuted.modules.hosting.module_agents import AgentService
 from parachuted.runs.agent_runner import NAME as MAINTENANCE
 from parachuted.runs.run_request import RunRequest
-from parachuted.runs.skills import Skill, SkillFolder, find_skills
+from parachuted.runs.skills import Skill, find_skills
 from parachuted.vault import PathText, VaultIndex, VaultPath, VaultRoot, parse_note, printable
 
 AGENT_FOLDERS: Final = (".agents", ".claude/agents")
@@ -384,16 +384,17 @@ class SkillNotes:
         raise NotFoundError(f"there is no skill {printable(name[:80])}")
 
     def _found(self) -> tuple[Skill, ...]:
-        return find_skills([SkillFolder(root=self._root, is_strangers=self._strangers.is_text)])
+        return find_skills([(self._root, "")])
 
     def _listed(self, skill: Skill) -> ListedSkill:
         path = VaultPath(skill.path)
         is_directory = path.name == "SKILL.md"
         values: Mapping[str, object] = {}
-        size, modified = 0, None
+        size, modified, is_strangers = 0, None, True
         with suppress(ParachuteError):
             content = self._root.read(path)
             values, size = parse_note(content.data).values, len(content.data)
+            is_strangers = self._strangers.is_text(path, content.data)
             with self._root.opened_file(path) as opened:
                 modified = datetime.fromtimestamp(os.fstat(opened).st_mtime, UTC)
         return ListedSkill(
@@ -408,7 +409,7 @@ class SkillNotes:
             files=list(_files_below(self._root, path.folder)) if is_directory else [],
             source="vault",
             path=skill.path,
-            strangers=skill.is_strangers,
+            strangers=is_strangers,
         )
 
 

@@ -77,15 +77,11 @@ AgentStep: TypeAlias = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSkill:
-    """A skill of the vault: its name, when to use it, and the path of its file.
-
-    `is_strangers`: a stranger may have written it.
-    """
+    """A skill of the vault: its name, when to use it, and the path of its file."""
 
     name: str
     description: str
     path: str
-    is_strangers: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

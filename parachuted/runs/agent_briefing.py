@@ -8,9 +8,10 @@ import secrets
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import PurePosixPath
-from typing import Any, cast
+from typing import Annotated, Any, TypeAlias, cast
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from parachuted.access.grant import Grant
 from parachuted.agents.job import (
@@ -34,7 +35,7 @@ from parachuted.runs.agent_tools import (
 )
 from parachuted.runs.note_tools import NoteTools
 from parachuted.runs.requested_run import RequestedRun
-from parachuted.runs.skills import AgentSkills, Skill, listed, skill_tool
+from parachuted.runs.skills import TOOL, AgentSkills, Skill, skill_tool
 from parachuted.suggestions import Suggestions, suggestion_tool
 from parachuted.suggestions.orchestrating import Orchestrator
 from parachuted.tools.definitions import an_object
@@ -53,7 +54,7 @@ _LARGEST_FILE, _LARGEST_ALL = 5 << 20, 16 << 20  # as the Messages API takes the
 _LONGEST_TEXT = 100_000
 _LONGEST_CONTEXT = 64_000
 _CONTEXT_FILES = ("AGENTS.md", "CLAUDE.md")
-_IN_A_BOX = """
+_IN_A_CONTAINER = """
 You work in a container. /vault is your own copy of the notes that you may see; what you change in it is taken over into the vault when you have
 ended, as far as you may write there; what you may not write is proposed to the person or left out. Nothing else that you make there outlasts this run.
 """  # noqa: E501
@@ -67,29 +68,33 @@ class AgentBriefing:
 
     async def prepare(self, run: RequestedRun) -> None:
         """Give the run its account and its job. Raises ActRefusedError as a hook objects."""
-        request, config = run.request, run.request.definition.config
+        request, options, config = run.request, run.request.options, run.request.definition.config
         if request.is_strangers:
             run.taint.read("the prompt")
-        if request.session is not None and run.parts.guards.taints is not None:
-            run.parts.guards.taints.recall(request.session, run.taint)
+        if request.session is not None:
+            run.parts.taints.recall(request.session, run.taint)
         prompt = await self._prompt(run)
-        skills = await self.skills.find(config, request.options.folder, run.bounds)
-        if (named := request.options.narrowing.skills) is not None:
+        skills = await self.skills.find(config, options.working_directory, run.bounds)
+        if (named := options.narrowing.skills) is not None:
             skills = tuple(skill for skill in skills if skill.name in named)
         system = await self._system_prompt(run, skills)
-        words, files = await self._attachments(run)
-        tools = await self.tools.of_run(run, skills)
-        run.brief(prompt, system, tools, request.limits, model=config.model)
-        held = partial(run.parts.active_runs.hold, run.active)
-        run.job = replace(
-            run.job,
-            prompt=f"{words}{prompt}",
+        if options.attachments:
+            run.tell_follower()  # who follows it answers what reading them asks
+            run.taint.read("an attachment")
+        words, files = await load_attachments(options.attachments, run.vault.read_bytes)
+        run.brief(
+            prompt,
+            system,
+            await self.tools.of_run(run, skills),
+            request.limits,
+            model=config.model,
+            said_first=words,
             session_id=request.session,
             conversation=request.input,
             files=files,
-            history=request.options.history,
+            history=options.history,
             pool=request.pool,
-            hold=held if request.input is not None else None,
+            hold=run.hold if request.input is not None else None,
             grant=run.grant,
         )
 
@@ -103,21 +108,23 @@ class AgentBriefing:
         return "\n\n".join(filter(None, [request.options.context.rstrip(), prompt, *context]))
 
     async def _system_prompt(self, run: RequestedRun, skills: Sequence[Skill]) -> str:
-        return "".join(
-            [
-                run.request.definition.system_prompt,
-                f"\n{listed(skills, run.taint)}\n" if skills else "",
-                await self._folder_context(run),
-                await self._conversation_context(run),
-                f"\nNow {run.missing}.\n" if run.missing is not None else "",
-                _IN_A_BOX if run.grant.needs_container else "",
-            ]
-        )
+        definition, options = run.request.definition, run.request.options
+        parts = [definition.system_prompt]
+        if skills:
+            listed = "\n".join(f"- {skill.name}: {skill.description}" for skill in skills)
+            parts.append(f"\nYour skills; call {TOOL} with a name to get one:\n{listed}\n")
+        if definition.config.load_cwd_claude_md and options.working_directory is not None:
+            parts.append(await self._folder_context(run, options.working_directory))
+        if options.context_folders:
+            loaded = await self.contexts.load(
+                options.context_folders, sees=run.bounds.may_read, read=run.vault.read
+            )
+            parts.append(f"\n{loaded.text}" if loaded.text else "")
+        if run.missing is not None:
+            parts.append(f"\nNow {run.missing}.\n")
+        return "".join([*parts, _IN_A_CONTAINER if run.grant.needs_container else ""])
 
-    async def _folder_context(self, run: RequestedRun) -> str:
-        folder = run.request.options.folder
-        if not run.request.definition.config.load_cwd_claude_md or folder is None:
-            return ""
+    async def _folder_context(self, run: RequestedRun, folder: str) -> str:
         for name in _CONTEXT_FILES:
             path = f"{folder}/{name}"
             if not run.grant.may_read(path):  # what the agent did not ask for asks no person
@@ -126,20 +133,6 @@ class AgentBriefing:
                 text = (await run.vault.read(path))[:_LONGEST_CONTEXT]
                 return f"\nOf the folder that you work in, {printable(path)} says:\n\n{text}\n"
         return ""
-
-    async def _conversation_context(self, run: RequestedRun) -> str:
-        folders = run.request.options.context_folders
-        if not folders:
-            return ""
-        loaded = await self.contexts.load(folders, sees=run.bounds.may_read, read=run.vault.read)
-        return f"\n{loaded.text}" if loaded.text else ""
-
-    async def _attachments(self, run: RequestedRun) -> tuple[str, tuple[PromptFile, ...]]:
-        paths = run.request.options.attachments
-        if paths:
-            run.tell_follower()  # who follows it answers what reading them asks
-            run.taint.read("an attachment")
-        return await load_attachments(paths, run.vault.read_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +163,12 @@ class AgentTools:
         notes = NoteTools(vault=run.vault, writing=lambda _what, _path: nullcontext(run.id))
         tools = [
             *(notes.tools(may_write=request.may_write) if request.may_read else ()),
-            *([skill_tool(skills, run.taint)] if skills else []),
+            *([skill_tool(skills)] if skills else []),
             *(definition.tools(run.taint) if definition.tools else ()),
         ]
         if request.input is not None:
-            tools.append(question_tool(request.input, run.stepped, run.parts.guards.answer_s))
-        if run.suggestions is not None and request.may_read:
+            tools.append(question_tool(request.input, run.stepped, run.parts.answer_s))
+        if request.may_read:
             suggesting = replace(run.suggestions.run, read=notes.seen.digests)
             tools.append(suggestion_tool(run.suggestions, suggesting))
             tools += _orchestrating_tools(run)
@@ -191,7 +184,13 @@ class AgentTools:
         tools += module_tools(
             self._offered(run), run.grant.tools, definition.module or "", taken, call_module
         )
-        return [*tools, *await self._of_servers(run, tools)]
+        # servers were approved for the whole vault: a run that may read only some of it has none
+        is_limited = run.request.caller.grant.is_limited
+        if self.servers is None or is_limited or not any("__" in name for name in run.grant.tools):
+            return tools
+        offered = await asyncio.to_thread(self.servers.tools)
+        run.server_calls = self.servers.open()
+        return [*tools, *server_tools(offered, run.grant.tools, tools, run.server_calls, run.taint)]
 
     def _offered(self, run: RequestedRun) -> Iterator[tuple[str, DeclaredTool]]:
         """All of its own module's; of others, what may act and provides an interface it may use."""
@@ -206,21 +205,9 @@ class AgentTools:
             if module == definition.module or (may_act and is_provided):
                 yield module, spec
 
-    async def _of_servers(self, run: RequestedRun, present: Sequence[Tool]) -> Sequence[Tool]:
-        """They were approved for the whole vault: a run that may read only some of it has none."""
-        if self.servers is None or run.request.caller.grant.is_limited:
-            return ()
-        if not any("__" in name for name in run.grant.tools):
-            return ()
-        offered = await asyncio.to_thread(self.servers.tools)
-        if not offered:
-            return ()
-        run.server_calls = self.servers.open()
-        return server_tools(offered, run.grant.tools, present, run.server_calls, run.taint)
-
 
 def _orchestrating_tools(run: RequestedRun) -> tuple[Tool, ...]:
-    config, suggestions = run.request.definition.config, run.parts.guards.suggestions
+    config, suggestions = run.request.definition.config, run.parts.suggestions
     if not config.orchestrates or not isinstance(suggestions, Suggestions):
         return ()
     return Orchestrator(
@@ -271,6 +258,11 @@ def _words(path: str, data: bytes) -> str:
 QUESTION_TOOL = "AskUserQuestion"
 _UNANSWERED = "The person has not answered. Go on without the answer, or say what you need."
 _LONGEST_ANSWER = 32_000
+_Words: TypeAlias = Annotated[str, Field(max_length=_LONGEST_ANSWER)]
+_ANSWERS = TypeAdapter[str | dict[str, str | list[str]]](
+    _Words | Annotated[dict[str, _Words | list[_Words]], Field(min_length=1)],
+    config=ConfigDict(strict=True, defer_build=True),
+)
 _OPTION = an_object("label", label="string", description="string")
 _QUESTION = an_object(
     "question",
@@ -315,34 +307,24 @@ def question_tool(said: ConversationInput, tell: Callable[[Step], None], wait_s:
     )
 
 
-def _question(asked: Mapping[str, Any]) -> dict[str, object]:
-    return {
-        "question": asked["question"],
-        "header": asked.get("header", ""),
-        "options": [
-            {"label": option["label"], "description": option.get("description", "")}
-            for option in asked.get("options", ())
-        ],
-        "multiSelect": asked.get("multiSelect", False),
-    }
+def _question(question: Mapping[str, Any]) -> dict[str, object]:
+    """With all that apps expect."""
+    options = [{"description": "", **option} for option in question.get("options", ())]
+    return {"header": "", "multiSelect": False, **question, "options": options}
 
 
 def _answers(value: object) -> str:
     """A text, or by question a text or a list of texts. Raises ActRefusedError."""
-    if isinstance(value, str):
-        text = value
-    elif isinstance(value, Mapping) and value:
-        text = "\n".join(f"{question}: {_answer(one)}" for question, one in value.items())
-    else:
-        raise ActRefusedError("an answer should be a text, or a mapping of question to answer")
-    if len(text) > _LONGEST_ANSWER:
-        raise ActRefusedError(f"an answer is of at most {_LONGEST_ANSWER:,} characters")
-    return text
-
-
-def _answer(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list | tuple) and all(isinstance(text, str) for text in value):
-        return ", ".join(value)
-    raise ActRefusedError("an answer should be a text, or a list of texts")
+    try:
+        answers = _ANSWERS.validate_python(value)
+    except ValidationError as error:
+        raise ActRefusedError(
+            f"an answer is a text of at most {_LONGEST_ANSWER:,} characters, or a mapping of "
+            "question to a text or a list of texts"
+        ) from error
+    if isinstance(answers, str):
+        return answers
+    return "\n".join(
+        f"{question}: {answer if isinstance(answer, str) else ', '.join(answer)}"
+        for question, answer in answers.items()
+    )[:_LONGEST_ANSWER]

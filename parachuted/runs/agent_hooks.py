@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from parachuted.access.agent_config import module_of_agent
@@ -17,17 +16,15 @@ from parachuted.agents.calling import call_tool
 from parachuted.agents.job import PermissionStep, QuestionStep, Tool, ToolResult
 from parachuted.errors import ActRefusedError, ParachuteError
 from parachuted.events import Bus
-from parachuted.history.run_account import RunAccount
 from parachuted.hooks import FULL_NAME, HookDecision, HookEvent, Hooks, cause_data
-from parachuted.tasks import RunOutcome, Task
-from parachuted.vault import Store, VaultPath, printable
+from parachuted.tasks import Task
+from parachuted.vault import Store, VaultPath
 
-_SHOWN = 2000
+_BRIEF = 2000
 _WRITING_TOOLS = frozenset(  # ours and Claude Code's
     {"edit_section", "move_note", "set_key", "update_context", "write_note"}
     | {"Edit", "MultiEdit", "NotebookEdit", "Write"}
 )
-_MOST_SESSIONS = 2_000
 _IDLE_S = 1_800.0
 
 
@@ -55,7 +52,8 @@ class RunHooks:
 class AgentHooks:
     """Of one run of an agent, which hooks know by its `session`, a conversation, or else as `run`.
 
-    What a hook shows the agent of a file counts as read by it (`taint`).
+    What a hook shows the agent of a file counts as read by it (`taint`). `refusal` is what a hook
+    last said to a write.
     """
 
     def __init__(
@@ -64,7 +62,6 @@ class AgentHooks:
         run: str,
         agent: str,
         taint: Taint,
-        *,
         session: str | None = None,
         folder: str | None = None,
         cause: Mapping[str, object] | None = None,
@@ -72,7 +69,7 @@ class AgentHooks:
         self._shared, self.run, self._agent, self._taint = shared, run, agent, taint
         self._session, self._module = session or run, module_of_agent(agent)
         self._folder, self._cause = folder, cause
-        self._calls, self._ended, self._refusal = 0, "", ""
+        self._calls, self._ended, self.refusal = 0, "", ""
 
     @property
     def vault(self) -> Path:
@@ -109,15 +106,10 @@ class AgentHooks:
         for source in sources:
             try:
                 path = VaultPath.parse(source.removeprefix(f"{store.folder}/"))
-                content = store.read(path)
+                if self._shared.strangers.is_text(path, store.read(path).data):
+                    self._taint.read(path)
             except ParachuteError:
                 self._taint.read(source)
-                continue
-            if self._shared.strangers.is_text(path, content.data):
-                self._taint.read(path)
-
-    def tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-        return tuple(replace(tool, call=self._hooked_call(tool)) for tool in tools)
 
     async def prompt(self, prompt: str, *, source: str = "system") -> str:
         """With what hooks add; `source` is `user` for a person's words. Raises ActRefusedError."""
@@ -138,21 +130,21 @@ class AgentHooks:
         data = {"stop_hook_active": is_again, "last_assistant_message": last_said or ""}
         return await self.ask("stop.before", data)
 
+    def tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
+        return tuple(replace(tool, call=partial(self._call, tool)) for tool in tools)
+
     async def before_call(
-        self, name: str, arguments: Mapping[str, object], use: str
-    ) -> tuple[str | None, tuple[str, ...]]:
-        """Of a tool that is not ours: the objection, or None, and what to tell the agent."""
-        decision = await self._before(_call_data(name, arguments, use))
-        if not decision.allowed:
-            return _refusal(name, decision), ()
-        wanted = decision.updated_input
-        if wanted is None or dict(wanted) == dict(arguments):
-            return None, decision.context
-        shown = json.dumps(wanted, ensure_ascii=False, default=repr)
-        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
-        return (
-            f"a hook wants {name} to be called otherwise, so nothing was done: call it with {shown}"
-        ), ()
+        self, name: str, arguments: Mapping[str, object], use: str, full_name: str = ""
+    ) -> HookDecision:
+        """`reason` is what to answer the agent where it is not allowed."""
+        data = _call_data(name, arguments, use, full_name)
+        decision = self._heed(await self.ask("tool.before", data))
+        if decision.allowed:
+            return decision
+        if name in _WRITING_TOOLS:
+            self.refused(f"a hook refused {name}: {decision.reason}")
+        refused = f"a hook refused {name}, so nothing was done: {decision.reason}"
+        return replace(decision, reason="\n\n".join([refused, *decision.context]))
 
     async def after_call(
         self,
@@ -160,114 +152,79 @@ class AgentHooks:
         arguments: Mapping[str, object],
         use: str,
         result: ToolResult,
-        took: float,
-        full_name: str | None = None,
-    ) -> HookDecision:
-        """What hooks add once a call has succeeded, after so many milliseconds."""
+        began: float,
+        full_name: str = "",
+    ) -> tuple[str, ...]:
+        """What hooks add once a call has succeeded, which began at that time of `perf_counter`."""
         if result.is_error:
-            return HookDecision()
+            return ()
         text = [{"type": "text", "text": result.text}]
-        data = _call_data(name, arguments, use) | {
+        data = _call_data(name, arguments, use, full_name) | {
             "tool_response": text if result.response is None else result.response,
-            "duration_ms": round(took, 3),
+            "duration_ms": round((time.perf_counter() - began) * 1000, 3),
         }
-        self._shared.publish("tool.after", **_brief(data))
-        decision = await self.ask("tool.after", data | _full(full_name))
-        self._may_end(decision)
-        return decision
-
-    def outcome(
-        self, account: RunAccount, otherwise: str, *, suggested: Sequence[str] = ()
-    ) -> RunOutcome:
-        if paths := account.changed:
-            updated = f"updated {', '.join(map(printable, paths))}"
-            reason = f"{updated}; {self._refusal}" if self._refusal else updated
-            return RunOutcome(result="changed", reason=reason)
-        if suggested:
-            return RunOutcome(result="suggested", reason=f"suggested {', '.join(suggested)}")
-        if self._refusal:
-            return RunOutcome(result="failed", reason=self._refusal)
-        return RunOutcome(result="unchanged", reason=otherwise)
+        # events are remembered, and hold no notes
+        brief = {key: _brief(value) for key, value in data.items() if key != FULL_NAME}
+        self._shared.publish("tool.after", **brief)
+        return self._heed(await self.ask("tool.after", data)).context
 
     def refused(self, words: str) -> None:
-        self._refusal = words
+        self.refusal = words
 
     def ended(self) -> str | None:
         """Why the agent is not to go on, where a hook has said so."""
         return self._ended or None
 
-    def _hooked_call(self, tool: Tool) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
-        async def call(arguments: Mapping[str, object]) -> ToolResult:
-            if (reason := self.ended()) is not None:
-                return ToolResult(text=f"nothing was done: {reason}", is_error=True)
-            self._calls += 1
-            name, use = tool.name, f"{self.run}-{self._calls}"
-            decision = await self._before(_call_data(name, arguments, use) | _full(tool.full_name))
-            if not decision.allowed:
-                return ToolResult(text=_refusal(name, decision), is_error=True)
-            given = arguments if decision.updated_input is None else decision.updated_input
-            began = time.perf_counter()
-            result = await (
-                tool.call(given) if given is arguments else call_tool((tool,), name, given)
-            )
-            took = (time.perf_counter() - began) * 1000
-            if result.hook_refused:
-                self.refused(result.text)
-            after = await self.after_call(name, given, use, result, took, tool.full_name)
-            words = [result.text, *decision.context, *after.context]
-            return replace(result, text="\n\n".join(words)) if words[1:] else result
-
-        return call
-
-    async def _before(self, data: Mapping[str, object]) -> HookDecision:
-        decision, name = await self.ask("tool.before", data), data["tool_name"]
-        self._may_end(decision)
-        if not decision.allowed and name in _WRITING_TOOLS:
-            self.refused(f"a hook refused {name}: {decision.reason}")
-        return decision
-
-    def _may_end(self, decision: HookDecision) -> None:
+    def _heed(self, decision: HookDecision) -> HookDecision:
         if decision.stop:
             self._ended = self._ended or f"a hook ended the run: {decision.reason}"
+        return decision
+
+    async def _call(self, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
+        if (reason := self.ended()) is not None:
+            return ToolResult.refusal(f"nothing was done: {reason}")
+        self._calls += 1
+        name, use = tool.name, f"{self.run}-{self._calls}"
+        before = await self.before_call(name, arguments, use, tool.full_name)
+        if not before.allowed:
+            return ToolResult.refusal(before.reason)
+        began = time.perf_counter()
+        if before.updated_input is None:
+            result = await tool.call(arguments)
+        else:
+            arguments = before.updated_input
+            result = await call_tool((tool,), name, arguments)
+        if result.hook_refused:
+            self.refused(result.text)
+        added = await self.after_call(name, arguments, use, result, began, tool.full_name)
+        return replace(result, text="\n\n".join([result.text, *before.context, *added]))
 
 
-def _call_data(name: str, arguments: Mapping[str, object], use: str) -> dict[str, object]:
-    return {"tool_name": name, "tool_input": dict(arguments), "tool_use_id": use}
+def _call_data(
+    name: str, arguments: Mapping[str, object], use: str, full_name: str
+) -> dict[str, object]:
+    return {
+        "tool_name": name,
+        "tool_input": dict(arguments),
+        "tool_use_id": use,
+        FULL_NAME: full_name or name,
+    }
 
 
-def _full(name: str | None) -> dict[str, object]:
-    return {} if name is None else {FULL_NAME: name}
-
-
-def _refusal(name: str, decision: HookDecision) -> str:
-    words = f"a hook refused {name}, so nothing was done: {decision.reason}"
-    return "\n\n".join([words, *decision.context])
-
-
-def _brief(value: Mapping[str, object]) -> dict[str, object]:
-    """The same with long texts cut: events are remembered, and hold no notes."""
-    return {name: _brief_value(held) for name, held in value.items()}
-
-
-def _brief_value(value: object) -> object:
-    if isinstance(value, str):
-        return value[:_SHOWN]
+def _brief(value: object) -> object:
     if isinstance(value, bool | int | float) or value is None:
         return value
-    return _brief(value) if isinstance(value, dict) else repr(value)[:_SHOWN]
+    if isinstance(value, dict):
+        return {name: _brief(inner) for name, inner in value.items()}
+    return (value if isinstance(value, str) else repr(value))[:_BRIEF]
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Session:
     began: datetime
     run: str
-    messages: int = 0
-    timer: asyncio.TimerHandle | None = None
-
-    def stop_timer(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
+    messages: int
+    timer: asyncio.TimerHandle
 
 
 class SessionEvents:
@@ -275,7 +232,7 @@ class SessionEvents:
 
     def __init__(self, bus: Bus, clock: Callable[[], datetime], idle_s: float = _IDLE_S) -> None:
         self._publish, self._clock, self._idle_s = bus.publish, clock, idle_s
-        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+        self._sessions: dict[str, _Session] = {}
 
     def start_of(self, session: str | None) -> str | None:
         """`startup`, `resume` (ended, or the daemon started since), or None: it goes on."""
@@ -284,26 +241,21 @@ class SessionEvents:
         known = self._sessions.get(session)
         if known is None:
             return "resume"
-        known.stop_timer()
+        known.timer.cancel()
         return None
 
     def ended_turn(self, session: str, run: str, began: datetime) -> None:
-        known = self._sessions.setdefault(session, _Session(began=began, run=run))
-        self._sessions.move_to_end(session)
-        known.run, known.messages = run, known.messages + 2
-        known.stop_timer()
-        known.timer = asyncio.get_running_loop().call_later(self._idle_s, self._end, session)
-        while len(self._sessions) > _MOST_SESSIONS:
-            self._end(next(iter(self._sessions)))
+        messages, known = 2, self._sessions.get(session)
+        if known is not None:
+            known.timer.cancel()
+            began, messages = known.began, known.messages + 2
+        timer = asyncio.get_running_loop().call_later(self._idle_s, self._end, session)
+        self._sessions[session] = _Session(began=began, run=run, messages=messages, timer=timer)
 
     def close(self, run: str) -> None:
         """The session whose last turn was that run is closed."""
         for session in [name for name, known in self._sessions.items() if known.run == run]:
             self._end(session)
-
-    def approach(self, session: str, tokens: int, window: int) -> None:
-        event = "context.limit.approaching"
-        self._publish(event, session_id=session, token_count=tokens, threshold=window)
 
     def notify(self, session: str, agent: str, step: QuestionStep | PermissionStep) -> None:
         if isinstance(step, PermissionStep):
@@ -322,7 +274,7 @@ class SessionEvents:
 
     def _end(self, session: str) -> None:
         ended = self._sessions.pop(session)
-        ended.stop_timer()
+        ended.timer.cancel()
         duration = round((self._clock() - ended.began).total_seconds(), 3)
         self._publish(
             "session.end", session_id=session, message_count=ended.messages, duration=duration

@@ -13,40 +13,36 @@ from parachuted.agents.job import AgentResult, RunLimits, Tool
 from parachuted.errors import ActRefusedError, AgentUnavailableError
 from parachuted.runs.agent_briefing import AgentBriefing
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.requested_run import AgentSandboxes, RequestedRun
+from parachuted.runs.requested_run import RequestedRun
 from parachuted.runs.run import RunParts
+from parachuted.runs.run_container import RunContainers
 from parachuted.runs.run_request import AgentDefinition, RunRequest
 from parachuted.tasks import Budget, Task
 from parachuted.vault import printable
 
 _DEEPEST = 3
 _LONGEST_PROMPT = 1 << 20
-_NO_BOXES = "this daemon has none"
 _PAUSED = "runs are paused; `parachute resume` lets them go on"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunAdmission:
-    """`limits` are of one run, `conversation` of one turn, of which `turns` may go on at once."""
+    """`limits` are of one run, `conversation_limits` of one turn; so many of each go on at once as
+    `runs` and `turns` let in.
+    """
 
-    def __init__(
-        self,
-        budget: Budget,
-        limits: RunLimits,
-        *,
-        is_paused: Callable[[], bool] = lambda: False,
-        concurrency: int = 2,
-        conversation: RunLimits | None = None,
-        turns: int = 50,
-    ) -> None:
-        self.limits, self.conversation_limits = limits, conversation or limits
-        self._budget, self._is_paused = budget, is_paused
-        self._room, self._turns = asyncio.Semaphore(concurrency), asyncio.Semaphore(turns)
+    budget: Budget
+    is_paused: Callable[[], bool]
+    limits: RunLimits
+    conversation_limits: RunLimits
+    runs: asyncio.Semaphore
+    turns: asyncio.Semaphore
 
     def room(self, request: RunRequest) -> AbstractAsyncContextManager[None]:
         """An agent that another one waits for uses that one's room."""
         if request.caller.chain.depth > 0:
             return nullcontext()
-        return self._turns if request.pool == "conversation" else self._room
+        return self.turns if request.pool == "conversation" else self.runs
 
     @contextmanager
     def reserved(self, task: Task, request: RunRequest) -> Iterator[None]:
@@ -54,21 +50,20 @@ class RunAdmission:
 
         Nothing is awaited between asking and reserving, so that no two take the same place.
         """
-        is_work = request.pool == "work"
-        over = _PAUSED if self._is_paused() else self._exceeded(task) if is_work else None
+        budget, is_work = self.budget, request.pool == "work"
+        over = _PAUSED if self.is_paused() else None
+        if over is None and is_work:
+            exceeded = budget.exceeded()
+            if exceeded is None and not budget.causes_left(task):
+                exceeded = budget.cause_exceeded()
+            over = None if exceeded is None else str(exceeded)
         if over is not None:
             raise AgentUnavailableError(f"{request.definition.who} does not begin: {over}")
-        (self._budget.reserve if is_work else self._budget.leave_out)(task)
+        (budget.reserve if is_work else budget.leave_out)(task)
         try:
             yield
         finally:
-            self._budget.give_back(task)
-
-    def _exceeded(self, task: Task) -> str | None:
-        over = self._budget.exceeded()
-        if over is None and not self._budget.causes_left(task):
-            over = self._budget.cause_exceeded()
-        return None if over is None else str(over)
+            budget.give_back(task)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,28 +76,30 @@ class GrantHere:
 
 
 class AgentRunner:
-    """Without `boxes` no agent has a shell."""
-
     def __init__(
         self,
         parts: RunParts,
         admission: RunAdmission,
         briefing: AgentBriefing,
-        boxes: AgentSandboxes | None = None,
+        containers: RunContainers,
     ) -> None:
-        self.admission, self.briefing, self._parts, self._boxes = admission, briefing, parts, boxes
+        self.admission, self.briefing = admission, briefing
+        self._parts, self._containers = parts, containers
 
     async def run(self, request: RunRequest) -> AgentResult:
         """Raises ActRefusedError for what may not be, AgentUnavailableError when it could not begin
         and cost nothing, AgentStoppedError when it was ended, AgentFailedError when it did not end
         well.
         """
-        asked, definition = self._parts.active_runs.moment, request.definition
+        since, definition = self._parts.active_runs.moment, request.definition
         here = await self.here(request)
-        self._check(request, here.obstacle)
+        request.caller.check()
+        if (objection := self._objection(request)) is not None:
+            raise ActRefusedError(f"{definition.who} does not begin: {objection}")
+        if here.obstacle is not None:
+            raise (AgentUnavailableError if self.is_offline else ActRefusedError)(here.obstacle)
         async with self.admission.room(request):
-            run = RequestedRun(request, here.grant, self._parts, self._boxes)
-            run.missing = here.missing
+            run = RequestedRun(request, here.grant, self._parts, self._containers, here.missing)
             if definition.config.requires_explicit_approval and not await run.may_begin():
                 raise ActRefusedError(
                     f"{definition.who} starts only when a person allows it, and none has; see "
@@ -110,7 +107,7 @@ class AgentRunner:
                 )
             await self.briefing.prepare(run)
             place = self.admission.reserved(run.task, request)
-            return run.result(await run.perform(since=asked, place=place))
+            return run.result(await run.perform(since=since, place=place))
 
     def end_process(self, run: str) -> None:
         """End the process that was kept after that run, if one was, and the session with it."""
@@ -128,7 +125,7 @@ class AgentRunner:
             bounds_read=bounds.reads,
             bounds_write=bounds.writes,
             entry=request.entry,
-            folder=options.folder,
+            folder=options.working_directory,
             narrowing=request.narrowings,
             tools=definition.calls,
         )
@@ -146,9 +143,7 @@ class AgentRunner:
                 return GrantHere(grant=within)
             needs = f"{who} needs a model, and there is none; see `parachute auth status`"
             return GrantHere(grant=grant, obstacle=needs)
-        problem = None
-        if grant.needs_container:
-            problem = _NO_BOXES if self._boxes is None else await self._boxes.problem()
+        problem = await self._containers.problem() if grant.needs_container else None
         if problem is None:
             return GrantHere(grant=grant)
         shell = ["a shell"] if grant.bash else []
@@ -168,31 +163,15 @@ class AgentRunner:
     def is_offline(self) -> bool:
         return self._parts.backend.name == "offline"
 
-    def _check(self, request: RunRequest, obstacle: str | None) -> None:
-        request.caller.check()
-        if len(request.prompt) > _LONGEST_PROMPT:
-            raise ActRefusedError(f"the prompt is longer than {_LONGEST_PROMPT} characters")
-        objection = self._objection(request)
-        if objection is not None:
-            raise ActRefusedError(f"{request.definition.who} does not begin: {objection}")
-        if obstacle is not None:
-            raise (AgentUnavailableError if self.is_offline else ActRefusedError)(obstacle)
-
     def _objection(self, request: RunRequest) -> str | None:
-        definition, session, taints = request.definition, request.session, self._parts.guards.taints
+        definition, session, taints = request.definition, request.session, self._parts.taints
+        if len(request.prompt) > _LONGEST_PROMPT:
+            return f"its prompt is longer than {_LONGEST_PROMPT} characters"
         if (objection := may_begin(definition.config, request.entry)) is not None:
             return objection
-        beyond = (
-            "reads the whole installation"
-            if definition.tools
-            else "would go on with a session, which holds all it read"
-            if session is not None
-            else None
-        )
-        if request.caller.grant.is_limited and beyond is not None:
-            return f"it {beyond}, and the key that asks does not reach all of the vault"
-        owner = taints.owner(session) if taints is not None and session is not None else None
-        if owner not in {None, definition.name}:
+        if request.caller.grant.is_limited and (definition.tools or session is not None):
+            return "it reads more than the key that asks, which does not reach all of the vault"
+        if session is not None and taints.owner(session) not in {None, definition.name}:
             return "the session that it would go on with is another agent's"
         if request.caller.chain.depth >= _DEEPEST:
             return f"agents have called agents {_DEEPEST} deep already"

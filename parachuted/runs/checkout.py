@@ -33,7 +33,6 @@ from parachuted.errors import (
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.granted_files import GrantedFiles, Objection
 from parachuted.runs.note_values import FileChange
-from parachuted.runs.run_guard import shown
 from parachuted.vault import (
     NOTE_SUFFIXES,
     ReplaceAll,
@@ -52,6 +51,7 @@ _LARGEST_WRITE = 16 << 20
 _LARGEST_BASE = 1 << 20
 _SEEN_AT_ONCE = 200
 _MOST_SHOWN = 2_000
+_SHOWN_CHARS = 200
 _MOST_DELETED = 100
 _MOST_CREATED = 200
 _MOST_TOLD = 20
@@ -59,6 +59,8 @@ _UNREAD = "the agent's copy of the notes could not be read"
 
 ActKind: TypeAlias = Literal["delete", "move", "update", "create"]
 _ORDER: tuple[ActKind, ...] = ("delete", "move", "update", "create")
+
+_SHOWN_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,3 +367,9 @@ def too_many(acts: Sequence[CheckinAction], copied: int) -> dict[ActKind, str]:
             f"{_MOST_CREATED} in one call"
         )
     return found
+
+
+def shown(path: str) -> str:
+    """A path that an agent chose, as messages may show it."""
+    text = printable(path)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"

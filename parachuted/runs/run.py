@@ -11,18 +11,19 @@ import contextlib
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Protocol
+from functools import partial
+from typing import Any, Protocol
 
 from parachuted.access.agent_config import module_of_agent
 from parachuted.access.caller import Caller
 from parachuted.access.grant import CallerGrant, Entry
 from parachuted.access.private_text import left_out_of
-from parachuted.access.run_guard import RunGuard
+from parachuted.access.run_guard import ProposedChange, RunGuard
+from parachuted.access.strangers import SessionTaints
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns
 from parachuted.agents.calling import CUT_SHORT, recorded_as
 from parachuted.agents.job import (
@@ -31,19 +32,22 @@ from parachuted.agents.job import (
     Job,
     RunLimits,
     Step,
+    TextDelta,
     TextStep,
     Tool,
     ToolCallStep,
     ToolResult,
 )
+from parachuted.agents.permission import PermissionRequests
 from parachuted.audit.chain import AuditEvent, AuditRecorder, EventType
-from parachuted.errors import AgentFailedError
+from parachuted.errors import AgentFailedError, EditRefusedError
 from parachuted.history.run_account import RunAccount, RunAccounts
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.agent_hooks import AgentHooks, RunHooks
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.granted_vault import GrantedVaults
-from parachuted.runs.run_guard import RunGuards
+from parachuted.suggestions import Proposal, SuggestingRun, Suggestion
+from parachuted.suggestions.payload import ProposalSink
 from parachuted.tasks import RunOutcome, Task
 from parachuted.vault import Author, WriteResult, printable
 
@@ -51,19 +55,22 @@ log = logging.getLogger(__name__)
 
 _GRACE_S = 30.0
 _MOST_OBJECTIONS = 8
-_SHOWN = 600
+_LONGEST_PATH, _LONGEST_WHY = 600, 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunParts:
-    """What every run works with."""
+    """What every run works with. `answer_s`: how long the agent of a conversation waits for one."""
 
     backend: Backend
     accounts: RunAccounts
     active_runs: ActiveRuns
     vaults: GrantedVaults
     hooks: RunHooks
-    guards: RunGuards
+    taints: SessionTaints
+    suggestions: ProposalSink
+    permissions: PermissionRequests
+    answer_s: float = 1500.0
     model: str | None = None
 
     @property
@@ -99,24 +106,26 @@ class Run(ABC):
         folder: str | None = None,
     ) -> None:
         """Hooks know it as part of that `session`, a conversation, in that `folder`."""
-        self.parts, self.task, self.author, self.bounds = parts, task, author, bounds
+        self.parts, self.task, self.bounds = parts, task, bounds
         self.guard, self.grant, self.taint = guard, guard.grant, guard.taint
         self.id, self.agent = str(task.run), self.grant.agent
         self.module = module_of_agent(self.agent)
         self.written: list[WriteResult] = []
+        cause = parts.hooks.cause_of(task, self.agent)
         self.hooks = AgentHooks(
-            parts.hooks,
-            self.id,
-            self.agent,
-            self.taint,
-            session=session,
-            folder=folder,
-            cause=parts.hooks.cause_of(task, self.agent),
+            parts.hooks, self.id, self.agent, self.taint, session, folder, cause
         )
-        self.audit = RunAudit(parts.vaults.audit, parts.clock, parts.backend.name, task, self.agent)
+        self.audit = RunAudit(
+            recorder=parts.vaults.audit,
+            clock=parts.clock,
+            backend=f"agents.{parts.backend.name}",
+            task=task,
+            agent=self.agent,
+        )
         self.vault = parts.vaults.of_run(
             bounds, author, run=guard, caller=self.caller, wrote=self.written.append
         )
+        self.answer = ""
         self._words: list[str] = []
         self._last_text = ""
 
@@ -133,7 +142,10 @@ class Run(ABC):
         *,
         changes: Sequence[ChangedNote] = (),
         model: str | None = None,
+        said_first: str = "",
+        **job: Any,  # noqa: ANN401  other fields of a Job
     ) -> None:
+        """Give it its account and its job; `said_first` goes before the prompt, unrecorded."""
         now = self.parts.clock()
         self.account = RunAccount(
             task=self.task,
@@ -150,8 +162,8 @@ class Run(ABC):
             id=self.id,
             watcher=printable(self.task.watcher),
             system_prompt=system_prompt,
-            prompt=prompt,
-            tools=self.hooks.tools(self.audit.tools(tools)),
+            prompt=f"{said_first}{prompt}",
+            tools=self.audit.tools(self.hooks.tools(tools)),
             limits=limits,
             changes=tuple(changes),
             at=now,
@@ -159,6 +171,7 @@ class Run(ABC):
             causes=self.task.causes,
             model=model,
             ended=self.hooks.ended,
+            **job,
         )
 
     async def perform(
@@ -170,6 +183,7 @@ class Run(ABC):
         begin. It holds `place` in the budgets until its start is recorded. Raises what its work
         raises.
         """
+        began = time.perf_counter()
         with place or nullcontext():
             # from here on it counts in budgets, and the next start of the daemon ends it if need be
             await run_uninterrupted(self.parts.accounts.open, self.account)
@@ -184,7 +198,7 @@ class Run(ABC):
             error, outcome = cancelled, RunOutcome(result="failed", reason=self.cancelled)
         except Exception as broken:  # noqa: BLE001  raised below
             error, outcome = broken, RunOutcome(result="failed", reason="it broke")
-        self.audit.record_end(outcome)
+        self.audit.record_end(outcome, (time.perf_counter() - began) * 1000)
         if await self.settle(outcome, error):
             self._publish(outcome)
         if error is not None:
@@ -230,28 +244,40 @@ class Run(ABC):
     def session(self) -> str | None:
         return self.account.cost.session_id if self.account.cost is not None else None
 
-    async def follow(self, job: Job) -> str:
-        """The agent's words after its last tool call. Raises AgentFailedError, also for whatever
-        else the backend raises. In a conversation the agent goes on while a hook objects to its
-        end, some times at most.
+    def outcome(self, otherwise: str, *, suggested: Sequence[str] = ()) -> RunOutcome:
+        refusal = self.hooks.refusal
+        if paths := self.account.changed:
+            updated = f"updated {', '.join(map(printable, paths))}"
+            reason = f"{updated}; {refusal}" if refusal else updated
+            return RunOutcome(result="changed", reason=reason)
+        if suggested:
+            return RunOutcome(result="suggested", reason=f"suggested {', '.join(suggested)}")
+        if refusal:
+            return RunOutcome(result="failed", reason=refusal)
+        return RunOutcome(result="unchanged", reason=otherwise)
+
+    async def follow(self, job: Job) -> None:
+        """The agent's words after its last tool call are its `answer`. Raises AgentFailedError,
+        also for whatever else the backend raises. In a conversation the agent goes on while a hook
+        objects to its end, some times at most.
         """
         for objections in range(_MOST_OBJECTIONS + 1):
             await self._follow_once(job)
             if (reason := self.hooks.ended()) is not None:
                 raise AgentFailedError(reason)
             decision = await self.hooks.stopping(self._last_text, is_again=objections > 0)
-            if decision.allowed or self.session is None:
-                break
-            if job.conversation is None:
-                log.info(
-                    "a hook wants a run to go on, which only a conversation's does",
-                    extra={"run": self.id, "reason": decision.reason},
-                )
+            if decision.allowed or self.session is None or job.conversation is None:
                 break
             job.conversation.reopen()
             said = "\n\n".join([decision.reason, *decision.context])
             job = replace(job, prompt=said, session_id=self.session, files=(), history="")
-        return "\n\n".join(self._words) or self._last_text
+        self.answer = "\n\n".join(self._words) or self._last_text
+
+    def add_words(self, words: str) -> None:
+        """After the agent's last words: what became of its work."""
+        self.answer = "\n\n".join(filter(None, [self.answer, words]))
+        self.stepped(TextDelta(text=f"\n\n{words}"))
+        self.stepped(TextStep(text=words))
 
     async def _follow_once(self, job: Job) -> None:
         self._words, self._last_text = [], ""
@@ -275,7 +301,6 @@ class Run(ABC):
 
     def _take(self, step: Step) -> None:
         self.account.note(step)
-        self.audit.record_refused(step)
         self.stepped(step)
         if isinstance(step, TextStep):
             self._words.append(step.text)
@@ -300,94 +325,101 @@ class Run(ABC):
         self.parts.hooks.publish("run.finished", **ended, paths=paths, cost_usd=cost)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSuggestions:
+    sink: ProposalSink
+    run: SuggestingRun
+    who: str = "agent"
+    names: list[str] = field(default_factory=list)
+
+    async def propose(self, proposal: Proposal) -> Suggestion:
+        suggestion = await self.sink.propose(proposal)
+        self.names.append(suggestion.id)
+        return suggestion
+
+    async def put_forward(self, change: ProposedChange, why: str) -> str:
+        """File what it would have done; its id. Raises EditRefusedError for what is no text."""
+        try:
+            payload = {} if change.data is None else {"text": change.data.decode("utf-8")}
+        except UnicodeDecodeError as error:
+            raise EditRefusedError(
+                f"{printable(change.path)} would not be text, which a person could not review"
+            ) from error
+        proposal = Proposal(
+            source_agent=self.run.agent,
+            source_session=self.run.session,
+            action=change.action,
+            path=change.path,
+            payload=payload,
+            reasoning=f"The {self.who} would have done this at once, but {why[:_LONGEST_WHY]}.",
+            base=change.base,
+            run=self.run.run,
+            causes=self.run.causes,
+            is_strangers=self.run.is_tainted(),
+        )
+        return (await self.propose(proposal)).id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunAudit:
-    def __init__(
-        self,
-        recorder: AuditRecorder,
-        clock: Callable[[], datetime],
-        backend: str,
-        task: Task,
-        agent: str,
-    ) -> None:
-        self._recorder, self._clock, self._task, self._agent = recorder, clock, task, agent
-        self._module, self._backend = module_of_agent(agent) or agent, f"agents.{backend}"
-        self._calls: Counter[tuple[str, bool]] = Counter()
-        self._started_at = time.perf_counter()
+    recorder: AuditRecorder
+    clock: Callable[[], datetime]
+    backend: str
+    task: Task
+    agent: str
 
     def record_start(self) -> None:
-        self._record("agent_start", "agents", self._backend, self._task.watcher)
+        self._record("agent_start", "agents", self.backend, self.task.watcher)
 
-    def record_end(self, outcome: RunOutcome) -> None:
-        took = (time.perf_counter() - self._started_at) * 1000
+    def record_end(self, outcome: RunOutcome, took_ms: float) -> None:
         error = "the run failed; its record says why" if outcome.result == "failed" else None
-        endpoint = f"{self._backend}: {outcome.result}"
-        self._record("agent_end", "agents", endpoint, self._task.watcher, took=took, error=error)
+        endpoint = f"{self.backend}: {outcome.result}"
+        self._record("agent_end", "agents", endpoint, self.task.watcher, took_ms, error)
 
     def tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-        return tuple(replace(tool, call=self._counted_call(tool)) for tool in tools)
-
-    def record_refused(self, step: Step) -> None:
-        """A call that no tool has seen: of an unknown name, or with bad arguments."""
-        if not isinstance(step, ToolCallStep):
-            return
-        key = (step.tool, step.result.is_error)
-        if self._calls[key]:
-            self._calls[key] -= 1
-        elif step.result.is_error:
-            self.record_call(step.tool, step.arguments, step.result, 0.0)
-            self._calls[key] -= 1
-
-    def record_call(
-        self, name: str, arguments: Mapping[str, object], result: ToolResult, took: float
-    ) -> None:
-        self._calls[name, result.is_error] += 1
-        path = arguments.get("file_path", arguments.get("path"))
-        recorded, error = recorded_as(name, result)
-        self._record(
-            "mcp_call",
-            self._module,
-            f"{self._module}.{recorded}{left_out_of(result.text)}",
-            *([path[:_SHOWN]] if isinstance(path, str) else []),
-            took=took,
-            error=error,
-        )
-
-    def _counted_call(self, tool: Tool) -> Callable[[Mapping[str, object]], Awaitable[ToolResult]]:
-        async def call(arguments: Mapping[str, object]) -> ToolResult:
-            started = time.perf_counter()
-            result = CUT_SHORT
+        async def call(tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
+            began, result = time.perf_counter(), CUT_SHORT
             try:
                 result = await tool.call(arguments)
             finally:
-                took = (time.perf_counter() - started) * 1000
-                self.record_call(tool.name, arguments, result, took)
+                took_ms = (time.perf_counter() - began) * 1000
+                self.record_call(tool.name, arguments, result, took_ms)
             return result
 
-        return call
+        return tuple(replace(tool, call=partial(call, tool)) for tool in tools)
+
+    def record_call(
+        self, name: str, arguments: Mapping[str, object], result: ToolResult, took_ms: float
+    ) -> None:
+        path = arguments.get("file_path", arguments.get("path"))
+        module = module_of_agent(self.agent) or self.agent
+        recorded, error = recorded_as(name, result)
+        endpoint = f"{module}.{recorded}{left_out_of(result.text)}"
+        self._record("mcp_call", module, endpoint, path, took_ms, error)
 
     def _record(
         self,
         kind: EventType,
         module: str,
         endpoint: str,
-        *paths: str,
-        took: float = 0.0,
+        path: object,
+        took_ms: float = 0.0,
         error: str | None = None,
     ) -> None:
-        self._recorder.record(
+        self.recorder.record(
             AuditEvent(
-                timestamp=self._clock(),
+                timestamp=self.clock(),
                 event_type=kind,
                 source_type="agent",
-                source_id=self._agent,
+                source_id=self.agent,
                 target_module=module,
                 target_endpoint=endpoint,
-                duration_ms=took,
+                duration_ms=took_ms,
                 success=error is None,
                 error=error,
-                paths=[_printable(path) for path in paths],
-                causes=self._task.causes,
-                run=self._task.run,
+                paths=[_printable(path[:_LONGEST_PATH])] if isinstance(path, str) else [],
+                causes=self.task.causes,
+                run=self.task.run,
             )
         )
 

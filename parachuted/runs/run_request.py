@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
 from parachuted.access.agent_config import AgentConfig, module_of_agent
@@ -23,7 +23,31 @@ from parachuted.runs.run import RunFollower
 from parachuted.tasks import Task
 from parachuted.vault import VaultPath, new_id
 
-_WILD = frozenset("*?$")
+RunKind: TypeAlias = Literal["run_agent", "start", "conversation"]
+
+
+def _folder(text: str) -> str:
+    try:
+        folder = str(VaultPath.parse(text.rstrip("/")))
+    except PathRefusedError as error:
+        raise ValueError(error.message) from error
+    if not {"*", "?", "$"}.isdisjoint(folder):  # it becomes part of patterns
+        raise ValueError("should be a folder of the vault")
+    return folder
+
+
+def _folder_if_valid(text: str) -> str | None:
+    """A session's file can say anything."""
+    with contextlib.suppress(PathRefusedError):
+        return str(VaultPath.parse(text.rstrip("/")))
+    return None
+
+
+def _narrowing(narrowing: AgentNarrowing) -> AgentNarrowing:
+    narrowing_configs(narrowing)  # it raises for capabilities that do not exist
+    return narrowing
+
+
 _Number: TypeAlias = Annotated[float, Field(gt=0, strict=True, allow_inf_nan=False)]
 _Text: TypeAlias = Annotated[str, Field(min_length=1, max_length=2_000)]
 _LongText: TypeAlias = Annotated[str, Field(max_length=1_000_000)]
@@ -42,9 +66,9 @@ class RunOptions:
     `conversation_id`, and that it is about `conversation_folder`, which gives the agent no right.
     """
 
-    working_directory: str | None = None
+    working_directory: Annotated[str, AfterValidator(_folder)] | None = None
     origin: Literal["you", "agent", "bot", "imported", "web", "stranger"] = "you"
-    narrowing: AgentNarrowing = WIDEST
+    narrowing: Annotated[AgentNarrowing, AfterValidator(_narrowing)] = WIDEST
     timeout_s: _Number | None = None
     max_turns: _Number | None = None
     max_cost_usd: _Number | None = None
@@ -57,7 +81,7 @@ class RunOptions:
     history: _LongText = ""
     context: _LongText = ""
     conversation_id: _Text | None = None
-    conversation_folder: _Text | None = None
+    conversation_folder: Annotated[_Text, AfterValidator(_folder_if_valid)] | None = None
 
     def limits(self, most: RunLimits) -> RunLimits:
         return RunLimits(
@@ -66,60 +90,30 @@ class RunOptions:
             max_cost_usd=min(self.max_cost_usd or most.max_cost_usd, most.max_cost_usd),
         )
 
-    @property
-    def folder(self) -> str | None:
-        """The folder of the vault where it works. Raises PathRefusedError."""
-        place = self.working_directory
-        return None if place is None else str(VaultPath.parse(place.rstrip("/")))
-
-    @property
-    def about_folder(self) -> str | None:
-        """Of a conversation, as far as it is a folder: a session's file can say anything."""
-        about = self.conversation_folder
-        with contextlib.suppress(PathRefusedError):
-            return about and str(VaultPath.parse(about.rstrip("/")))
-        return None
-
 
 _OPTIONS = TypeAdapter(RunOptions)
-_OF_ANY = frozenset(
-    {"working_directory", "origin", "narrowing", "timeout_s", "max_turns", "max_cost_usd"}
-)
-_TAKEN = {
+_OF_ANY = ("working_directory", "origin", "narrowing", "timeout_s", "max_turns", "max_cost_usd")
+_ALLOWED: Mapping[RunKind, tuple[str, ...]] = {
     "run_agent": _OF_ANY,
-    "start": _OF_ANY | {"session_id", "budget"},
-    "conversation": frozenset(RunOptions.__dataclass_fields__),
+    "start": (*_OF_ANY, "session_id", "budget"),
+    "conversation": tuple(RunOptions.__dataclass_fields__),
 }
 
 
-def read_options(
-    options: Mapping[str, object], kind: Literal["run_agent", "start", "conversation"] = "run_agent"
-) -> RunOptions:
+def read_options(options: Mapping[str, object], kind: RunKind = "run_agent") -> RunOptions:
     """None stands for one that is left out. Raises ActRefusedError."""
     call = "run_agent" if kind == "run_agent" else "start"
     named = {name: value for name, value in options.items() if value is not None}
     if kind == "conversation" and named.get("working_directory") == "":
         del named["working_directory"]
-    if unknown := [name for name in named if name not in _TAKEN[kind]]:
-        raise ActRefusedError(
-            f"{call} takes {', '.join(sorted(_TAKEN[kind]))}, and not "
-            f"{', '.join(map(str, unknown))[:200]}"
-        )
+    if unknown := [str(name) for name in named if name not in _ALLOWED[kind]]:
+        raise ActRefusedError(f"{call} does not take {', '.join(unknown)[:200]}")
     try:
-        found = _OPTIONS.validate_python(named)
-        narrowing_configs(found.narrowing)  # it raises for capabilities that do not exist
-        folder = found.folder
+        return _OPTIONS.validate_python(named)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise ActRefusedError(f"{call}: {place}: {first['msg']}") from error
-    except ValueError as error:
-        raise ActRefusedError(f"{call}: narrowing: {error}") from error
-    except PathRefusedError as error:
-        raise ActRefusedError(f"{call}: working_directory: {error.message}") from error
-    if not _WILD.isdisjoint(folder or ""):  # it becomes part of patterns
-        raise ActRefusedError(f"{call}: working_directory should be a folder of the vault")
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

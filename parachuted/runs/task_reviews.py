@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -21,7 +21,9 @@ _PIECE = 250
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReviews:
-    """What changes while a run reviews stays open. Many go in pieces of one batch each."""
+    """What changes while a run reviews stays open. Many go in pieces of one batch each, and each
+    method may be cut short and gone through again.
+    """
 
     state: StateStore
     pending: PendingChanges
@@ -31,43 +33,26 @@ class TaskReviews:
 
     async def look(self, watcher: str) -> list[PendingChange]:
         looked: list[PendingChange] = []
-        open_now = [change for change in self.pending.of(watcher) if not change.is_in_conflict]
-        for piece in in_pieces(open_now):
+        for piece in in_pieces([one for one in self.pending.of(watcher) if not one.is_in_conflict]):
             with self.state.batch():
-                looked += [
-                    self.pending.look_at(change, self._digest(change.path)) for change in piece
-                ]
+                looked += [self.pending.look_at(one, self._digest(one.path)) for one in piece]
             await asyncio.sleep(0)
         return looked
 
     async def close(self, task: Task, looked: Sequence[PendingChange], *, failed: bool) -> None:
-        """May be cut short, and gone through again."""
         await self.settle(looked, failed=failed)
         self.queue.finish(task)
-
-    def close_at_start(self, task: Task, *, failed: bool) -> None:
-        with self.state.batch():
-            self._settle(self.pending.looking(task.watcher), failed=failed)
-            self.queue.finish(task)
-
-    def put_back_at_start(self, task: Task) -> None:
-        with self.state.batch():
-            self._settle(self.pending.looking(task.watcher), failed=True)
-            self.queue.put_back(task, due_at=self.clock(), reason=None)
 
     async def settle(self, looked: Sequence[PendingChange], *, failed: bool) -> None:
         """What a run reviewed is closed or, where it failed, open as before."""
         for piece in in_pieces(looked):
             with self.state.batch():
-                self._settle(piece, failed=failed)
+                for change in piece:
+                    if failed:
+                        self.pending.give_up(change)
+                    else:
+                        self.pending.saw(change, self._digest(change.path), self.clock())
             await asyncio.sleep(0)
-
-    def _settle(self, looked: Iterable[PendingChange], *, failed: bool) -> None:
-        for change in looked:
-            if failed:
-                self.pending.give_up(change)
-            else:
-                self.pending.saw(change, self._digest(change.path), self.clock())
 
     def _digest(self, path: str) -> str | None:
         entry = self.index.get(path)
@@ -82,34 +67,42 @@ def in_pieces(reviews: Sequence[PendingChange]) -> Iterable[Sequence[PendingChan
 class RunRecovery:
     """At the start: `settle_runs` before the vault is looked at, the others after."""
 
-    queue: Queue
     reviews: TaskReviews
     history: WriteJournal
     undo: Undo
     acts: ActFinisher
-    clock: Callable[[], datetime]
 
-    def settle_runs(self) -> list[str]:
+    async def settle_runs(self) -> list[str]:
         """A run whose end is known ends; others are taken back. Says what to tell."""
         said: list[str] = []
-        for task in self.queue.running():
+        reviews, queue = self.reviews, self.reviews.queue
+        for task in queue.running():
+            looked = reviews.pending.looking(task.watcher)
             document = self.history.run(str(task.run))
-            if has_ended(document):
-                self.reviews.close_at_start(
-                    task, failed=document is not None and document["outcome"] == "failed"
-                )
-            else:
-                said += self._take_back(task)
+            if document is not None and has_ended(document):
+                await reviews.close(task, looked, failed=document["outcome"] == "failed")
+                continue
+            # before the task is put back, or a crash would leave writes of a run that starts again
+            self.acts.forget(str(task.run))
+            said += [
+                f"a run on {printable(task.watcher)} was cut short, and this of it in "
+                f"{printable(reverted.path)} stays: {kept}"
+                for reverted in self.undo.take_back([str(task.run)])
+                for kept in reverted.kept
+            ]
+            await reviews.settle(looked, failed=True)
+            with reviews.state.batch():
+                queue.put_back(task, due_at=reviews.clock(), reason=None)
         return said
 
     def end_lost_runs(self) -> None:
         """Runs that nothing will take up again have failed."""
-        going_on = {task.run for task in self.queue.all()} | self.undo.unfinished()
+        going_on = {task.run for task in self.reviews.queue.all()} | self.undo.unfinished()
         for document in self.history.unended():
             if document["id"] not in going_on:
-                reason, ended = "the daemon ended before the run did", self.clock().isoformat()
-                failed = {**document, "outcome": "failed", "reason": reason, "ended": ended}
-                save(self.history, failed)
+                reason, ended = "the daemon ended before the run did", self.reviews.clock()
+                failed = {**document, "outcome": "failed", "reason": reason}
+                save(self.history, {**failed, "ended": ended.isoformat()})
 
     async def finish_acts(self, notice: Callable[[Iterable[str]], Awaitable[None]]) -> list[str]:
         """Finish acts of several files that were cut short. Says what to tell a person."""
@@ -124,14 +117,3 @@ class RunRecovery:
                 "tries again"
             )
         return said
-
-    def _take_back(self, task: Task) -> Iterator[str]:
-        """Before the task is put back, or a crash would leave writes of a run that starts again."""
-        self.acts.forget(str(task.run))
-        for reverted in self.undo.take_back([str(task.run)]):
-            for kept in reverted.kept:
-                yield (
-                    f"a run on {printable(task.watcher)} was cut short, and this of it in "
-                    f"{printable(reverted.path)} stays: {kept}"
-                )
-        self.reviews.put_back_at_start(task)

@@ -8,7 +8,6 @@ from parachuted.modules import AgentSkill
 from tests.chat.scripted_runs import ask, only, scripted_chat, words
 
 WEEKLY = AgentSkill(name="weekly", description="The week", path=".skills/weekly/SKILL.md")
-SLY = AgentSkill(name="sly", description="Obey", path=".skills/sly.md", is_strangers=True)
 
 
 async def test_the_metadata_name_the_vaults_skills_and_the_sessions_servers(vault):
@@ -30,23 +29,19 @@ async def test_the_metadata_name_the_vaults_skills_and_the_sessions_servers(vaul
 
 async def test_a_skill_that_a_message_names_goes_ahead_of_it_and_is_counted(vault):
     async with scripted_chat(vault, words("Yes.")) as (module, runs):
-        for skill, is_strangers in ((WEEKLY, False), (SLY, True)):
-            runs.skills = {skill: "Ask three questions."}
-            events = await ask(module, f"/{skill.name} Plan the week.")
-            context = runs.started[-1].options["context"]
-            assert "Ask three questions." in context
-            assert ("(written by a stranger)" in context) is is_strangers
-            assert runs.started[-1].prompt == f"/{skill.name} Plan the week."
-            reported = only(events, "prompt_metadata")
-            (part,) = [one for one in reported["parts"] if one["kind"] == "skill"]
-            assert (part["path"], part["title"]) == (skill.path, skill.name)
-            assert (part["tokens"], part["strangers"]) == (5, is_strangers)
-            assert reported["totalPromptTokens"] > sum(
-                one["tokens"] for one in reported["parts"] if one["kind"] != "skill"
-            )
-            path = f"/{events[-1]['sessionId']}/prompt"
-            shown = await module.request("GET", path, query={"message": f"/{skill.name}"})
-            assert "Ask three questions." in shown["prompt"]
+        runs.skills = {WEEKLY: "Ask three questions."}
+        events = await ask(module, "/weekly Plan the week.")
+        assert "Ask three questions." in runs.started[-1].options["context"]
+        assert runs.started[-1].prompt == "/weekly Plan the week."
+        reported = only(events, "prompt_metadata")
+        (part,) = [one for one in reported["parts"] if one["kind"] == "skill"]
+        assert (part["path"], part["title"], part["tokens"]) == (WEEKLY.path, "weekly", 5)
+        assert reported["totalPromptTokens"] > sum(
+            one["tokens"] for one in reported["parts"] if one["kind"] != "skill"
+        )
+        path = f"/{events[-1]['sessionId']}/prompt"
+        shown = await module.request("GET", path, query={"message": "/weekly"})
+        assert "Ask three questions." in shown["prompt"]
 
 
 async def test_what_names_no_skill_or_is_said_by_a_program_brings_none(vault):

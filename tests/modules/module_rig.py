@@ -4,6 +4,7 @@ given of it.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
@@ -15,9 +16,10 @@ from typing import Any
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.caller import NO_CALLER, Caller, current
 from parachuted.access.own_folders import OwnFolders
-from parachuted.access.strangers import Strangers
+from parachuted.access.strangers import SessionTaints, Strangers
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.agents.job import Backend, RunLimits
+from parachuted.agents.permission import PermissionRequests
 from parachuted.audit.activity import ActivityLog
 from parachuted.audit.chain import AuditEvent, NullAuditRecorder
 from parachuted.context import ContextAssembly
@@ -38,9 +40,8 @@ from parachuted.runs.agent_runner import AgentRunner, RunAdmission
 from parachuted.runs.agent_tools import ModuleTrust, ServerTools
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.granted_vault import GrantedVault, GrantedVaults
-from parachuted.runs.requested_run import AgentSandboxes
 from parachuted.runs.run import RunParts
-from parachuted.runs.run_guard import RunGuards
+from parachuted.runs.run_container import RunContainers
 from parachuted.runs.skills import AgentSkills
 from parachuted.search import IndexUpdate
 from parachuted.state import open_state
@@ -54,6 +55,7 @@ from parachuted.vault import (
     WriteJournal,
     digest_of,
 )
+from tests.runs.task_rig import FakeSuggestions
 from tests.search.search_rig import SearchRig
 
 LIMITS = RunLimits(timeout_s=30, max_turns=10, max_cost_usd=0.5)
@@ -109,7 +111,7 @@ class AgentsRig:
         runs_per_cause: int = 50,
         asker: Hooks | None = None,
         is_paused: Callable[[], bool] = lambda: False,
-        boxes: AgentSandboxes | None = None,
+        containers: RunContainers | None = None,
         declared: Callable[[str], dict[str, AgentConfig]] = lambda _module: {},
         said: Callable[[str], str | None] = lambda _module: None,
         tools: Any = tuple,
@@ -118,16 +120,24 @@ class AgentsRig:
         concurrency: int = 2,
         servers: ServerTools | None = None,
         make_runner: type[AgentRunner] = AgentRunner,
-        **guards: Any,
+        taints: SessionTaints | None = None,
+        suggestions: Any = None,
+        permissions: PermissionRequests | None = None,
+        answer_s: float = 1500.0,
     ) -> None:
         self.at_work, self._declared, self._said = at_work, declared, said
-        self.guards = RunGuards(**guards)
+        self.suggestions = FakeSuggestions() if suggestions is None else suggestions
         counts = RunCountLimits(
             runs_per_hour=runs, runs_per_day=1_000, runs_per_cause=runs_per_cause
         )
         self.budget = Budget(counts, rig.history, rig.state, rig.clock)
         self.admission = RunAdmission(
-            self.budget, LIMITS, is_paused=is_paused, concurrency=concurrency
+            budget=self.budget,
+            is_paused=is_paused,
+            limits=LIMITS,
+            conversation_limits=LIMITS,
+            runs=asyncio.Semaphore(concurrency),
+            turns=asyncio.Semaphore(50),
         )
         parts = RunParts(
             backend=backend,
@@ -135,14 +145,24 @@ class AgentsRig:
             active_runs=at_work,
             vaults=rig.vaults,
             hooks=RunHooks(rig.store, rig.bus, asker),
-            guards=self.guards,
+            taints=taints or SessionTaints(rig.state, rig.clock),
+            suggestions=self.suggestions,
+            permissions=permissions or PermissionRequests(rig.bus, rig.clock, 0.01),
+            answer_s=answer_s,
         )
         briefing = AgentBriefing(
             AgentSkills(rig.root, rig.folder / "person", Strangers()),
             AgentTools(ModulesRig(tools, call_tool, standing), servers),
             ContextAssembly(rig.library.index, lambda _path: ()),
         )
-        self.runner = make_runner(parts, self.admission, briefing, boxes)
+        containers = containers or RunContainers(
+            sandboxes=None,
+            store=rig.store,
+            index=rig.library.index,
+            user_home=rig.folder / "person",
+            own_folders=OwnFolders((), rig.folder / "person"),
+        )
+        self.runner = make_runner(parts, self.admission, briefing, containers)
 
     def of(self, approved: ApprovedModule) -> ModuleAgents:
         """That module's."""
@@ -229,7 +249,7 @@ class ModuleRig:
             folder=self.folder / "state",
             outside=outside(self.folder / "person", excluded=(self.vault,)),
             agents_of=agents.of,
-            suggestions=agents.guards.suggestions,
+            suggestions=agents.suggestions,
             exchange=RigExchange(self, interfaces or {}),
             activity=ActivityLog(self.root, self.clock),
         )

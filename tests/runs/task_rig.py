@@ -14,6 +14,7 @@ from parachuted.errors import NotFoundError
 from parachuted.hooks import HookDecision, HookEvent, Hooks
 from parachuted.runs.agent_hooks import AgentHooks, RunHooks
 from parachuted.runs.run import RunAudit
+from parachuted.suggestions import Proposal
 from parachuted.tasks import Task
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
@@ -27,6 +28,19 @@ JOB = Job(
     changes=(),
     at=NOON,
 )
+
+
+class FakeSuggestions:
+    """Suggestions that are remembered; each is called `s-1`."""
+
+    id = "s-1"
+
+    def __init__(self) -> None:
+        self.proposals: list[Proposal] = []
+
+    async def propose(self, proposal: Proposal) -> FakeSuggestions:
+        self.proposals.append(proposal)
+        return self
 
 
 class ScriptedHooks:
@@ -57,7 +71,13 @@ def make_task(watcher: str = "w.md") -> Task:
 
 
 def make_audit(recorder: AuditRecorder, watcher: str = "w.md", agent: str = "helper") -> RunAudit:
-    return RunAudit(recorder, lambda: NOON, "scripted", make_task(watcher), agent)
+    return RunAudit(
+        recorder=recorder,
+        clock=lambda: NOON,
+        backend="agents.scripted",
+        task=make_task(watcher),
+        agent=agent,
+    )
 
 
 def make_hooks(
@@ -67,11 +87,10 @@ def make_hooks(
     *,
     agent: str = "helper",
     taint: Taint | None = None,
-    **more: object,
 ) -> AgentHooks:
     def read(path: str) -> None:
         raise NotFoundError(f"{path} is not in the vault")
 
     store = SimpleNamespace(folder=folder, clock=lambda: NOON, read=read)
     shared = RunHooks(store, SimpleNamespace(publish=publish), asker)
-    return AgentHooks(shared, "r-1", agent, Taint() if taint is None else taint, **more)
+    return AgentHooks(shared, "r-1", agent, Taint() if taint is None else taint)

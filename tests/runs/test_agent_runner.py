@@ -35,8 +35,7 @@ from parachuted.runs.requested_run import RequestedRun
 from parachuted.runs.run_request import AgentDefinition, RunOptions, RunRequest
 from parachuted.testing import Block, ScriptedBackend, say, use
 from tests.modules.module_rig import LIMITS, ModuleRig
-from tests.runs.task_rig import make_task
-from tests.runs.test_run_guard import FakeSuggestions
+from tests.runs.task_rig import FakeSuggestions, make_task
 
 ENTRIES = get_args(Entry)
 NOTES = {"paths": ["Brain/**"], "capabilities": ["read", "write"]}
@@ -102,27 +101,27 @@ class FakeSandboxes:
 async def test_every_way_of_asking_gives_the_same_grant_but_for_asking_a_person(
     module_rig: ModuleRig, tmp_path: Path
 ):
-    boxes = FakeSandboxes(tmp_path)
+    containers = FakeSandboxes(tmp_path)
     backend = ScriptedBackend([say("ok")])
-    runs = module_rig.agents(backend, boxes=boxes).runner
+    runs = module_rig.agents(backend, containers=containers).runner
     for entry in ENTRIES:
         await runs.run(order(entry=entry, bash=["git"], network=["a.example"]))
 
-    assert len(boxes.opened) == len(ENTRIES) == 8
-    assert len({repr(replace(boxed.grant, asks=False)) for boxed in boxes.opened}) == 1
+    assert len(containers.opened) == len(ENTRIES) == 8
+    assert len({repr(replace(boxed.grant, asks=False)) for boxed in containers.opened}) == 1
     given = {
         (job.native.tools, job.system_prompt, tuple(tool.name for tool in job.tools))
         for job in backend.jobs
     }
     assert len(given) == 1
-    grant = boxes.opened[0].grant
+    grant = containers.opened[0].grant
     assert (grant.bash, grant.network, grant.needs_container) == (("git",), ("a.example",), True)
 
 
 async def test_work_in_a_container_is_checked_in_or_dropped_when_it_is_stopped(
     module_rig: ModuleRig, tmp_path: Path
 ):
-    boxes, parts = FakeSandboxes(tmp_path), None
+    containers, parts = FakeSandboxes(tmp_path), None
 
     async def script(job: Job) -> list[Block]:
         assert job.native is not None
@@ -133,13 +132,13 @@ async def test_work_in_a_container_is_checked_in_or_dropped_when_it_is_stopped(
             await asyncio.Event().wait()
         return [say("ok")]
 
-    parts = module_rig.agents(ScriptedBackend(script), boxes=boxes)
+    parts = module_rig.agents(ScriptedBackend(script), containers=containers)
     runs = parts.runner
     await runs.run(order(bash=True))
     with pytest.raises(AgentStoppedError, match="you stopped it"):
         await runs.run(order("hang", bash=True))
 
-    assert boxes.left == ["checked in", "dropped"]
+    assert containers.left == ["checked in", "dropped"]
     assert ("failed", "you stopped it") in [
         (run["outcome"], run["reason"]) for run in module_rig.history.runs()
     ]
@@ -156,7 +155,7 @@ async def test_work_in_a_container_is_checked_in_or_dropped_when_it_is_stopped(
 async def test_what_needs_a_container_is_refused_with_what_to_install_for_one(
     module_rig: ModuleRig, config: dict[str, object], wanted: str, tmp_path: Path
 ):
-    runs = module_rig.agents(boxes=FakeSandboxes(tmp_path, "install docker.io")).runner
+    runs = module_rig.agents(containers=FakeSandboxes(tmp_path, "install docker.io")).runner
     says = f"asks for {wanted}, which needs a container, and there is none here: install docker.io"
     with pytest.raises(ActRefusedError, match=says):
         await runs.run(order(**config))
@@ -167,7 +166,9 @@ async def test_what_can_work_without_a_container_does_and_says_what_it_lacks(
     module_rig: ModuleRig, tmp_path: Path
 ):
     backend = ScriptedBackend([say("ok")])
-    runs = module_rig.agents(backend, boxes=FakeSandboxes(tmp_path, "install docker.io")).runner
+    runs = module_rig.agents(
+        backend, containers=FakeSandboxes(tmp_path, "install docker.io")
+    ).runner
     for asked, lacks in (
         ({"does_without_shell": True, "bash": True}, "a shell"),
         ({"paths": ["Brain/**", "~/Work/"]}, "~/Work/"),
@@ -271,7 +272,7 @@ async def test_an_agent_asked_for_help_is_bound_by_who_asks_and_taints_both(
     runs = module_rig.agents(
         ScriptedBackend(script),
         suggestions=FakeSuggestions(),
-        boxes=FakeSandboxes(tmp_path),
+        containers=FakeSandboxes(tmp_path),
         tools=lambda: [("brain", tool("brain_ask"))],
         call_tool=ask,
         make_runner=RecordingRunner,
@@ -363,9 +364,9 @@ async def test_a_run_that_waits_for_its_turn_when_all_are_stopped_does_not_begin
     parts = module_rig.agents(backend)
     runs = parts.runner
     async with asyncio.TaskGroup() as group:
-        async with parts.admission.room(order()) as _, parts.admission._room:
+        async with parts.admission.runs, parts.admission.runs:
             waiting = group.create_task(_outcome(runs, order()))
-            while not parts.admission._room._waiters:
+            while not parts.admission.runs._waiters:
                 await asyncio.sleep(0)
             assert await parts.at_work.stop("all were stopped") == ()
         assert await waiting == "all were stopped"

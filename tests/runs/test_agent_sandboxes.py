@@ -16,6 +16,7 @@ import pytest
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.caller import Caller
 from parachuted.access.grant import Grant, build_grant
+from parachuted.access.own_folders import OwnFolders
 from parachuted.access.run_guard import RunGuard
 from parachuted.access.strangers import Taint
 from parachuted.agents.job import RunFolder, ToolResult
@@ -23,8 +24,8 @@ from parachuted.errors import AgentFailedError
 from parachuted.keys import EVERYWHERE
 from parachuted.runs.agent_hooks import AgentHooks
 from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.requested_run import AgentSandboxes
 from parachuted.runs.run import RunAudit
+from parachuted.runs.run_container import RunContainers
 from parachuted.vault import Author, WriteResult
 from tests.agents.sandbox.conftest import files_in, fill
 from tests.modules.module_rig import ModuleRig
@@ -100,7 +101,7 @@ class FakeRun:
 class AgentSandboxRig:
     module_rig: ModuleRig
     sandboxes: FakeSandboxes
-    boxes: AgentSandboxes
+    boxes: RunContainers
     taint: Taint
 
     def run(self, allow: Callable[[str], Awaitable[bool]] = refuse, **config: object) -> FakeRun:
@@ -120,11 +121,12 @@ def sandbox_rig(module_rig: ModuleRig, tmp_path: Path) -> AgentSandboxRig:
     module_rig.save("Work/a.md", "# A\n")
     module_rig.save("Private/b.md", "heliotrope\n")
     sandboxes = FakeSandboxes(tmp_path)
-    boxes = AgentSandboxes(
+    boxes = RunContainers(
         sandboxes=sandboxes,
         store=module_rig.store,
         index=module_rig.library.index,
         user_home=tmp_path,
+        own_folders=OwnFolders((), tmp_path),
     )
     return AgentSandboxRig(module_rig=module_rig, sandboxes=sandboxes, boxes=boxes, taint=Taint())
 

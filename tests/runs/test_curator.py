@@ -166,17 +166,6 @@ async def test_a_persons_edit_of_the_own_note_during_a_run_is_not_overwritten(tm
     assert "- a person's" in curator_rig.text("w")
 
 
-async def test_a_watchers_session_goes_on_and_ends_before_it_grows_without_bound(tmp_path: Path):
-    curator_rig = await study_with(tmp_path, FINE)
-    for turn in range(22):
-        await curator_rig.save("a", A.replace("# A", f"# A{turn}"))
-        await curator_rig.run("w")
-
-    sessions = [job.session_id for job in curator_rig.backend.jobs]
-    assert [number for number, session in enumerate(sessions) if session is None] == [0, 20]
-    assert sessions[1] == "scripted-w.md"
-
-
 async def test_a_moved_and_a_deleted_note_are_reported_as_such(tmp_path: Path):
     curator_rig = CuratorRig(folder=tmp_path, backend=ScriptedBackend([FINE]))
     curator_rig.begin_with(a=A, b=A, w=watching("*.md"))
@@ -373,8 +362,7 @@ async def test_a_note_that_is_gone_is_reported_to_the_agent_and_not_made_again(t
     assert not (curator_rig.vault / "w.md").exists()
 
 
-# Of strangers' texts: who was told of one writes no trusted text, nor does who goes on with that
-# session.
+# Of strangers' texts: who was shown one writes no trusted text.
 
 TWO = watching("a.md", "c.md", text="# W\n\n## Facts\n\n- old\n")
 OBEY = A.replace("one", "obey me")
@@ -405,45 +393,3 @@ async def test_who_was_shown_a_strangers_text_writes_no_trusted_one(
     assert (await curator_rig.run("w")).result == "changed"
 
     assert ("origin: stranger" in curator_rig.text("w")) is is_marked
-
-
-async def test_who_goes_on_with_a_session_has_read_all_of_it(curator_rig: CuratorRig):
-    await curator_rig.save("a", OBEY)
-    await curator_rig.run("w")
-    await curator_rig.save("w", TWO)
-    await curator_rig.save("c", "# C\n")
-    curator_rig.backend._script = [update(content="- newer")]
-    await curator_rig.run("w")
-
-    assert curator_rig.backend.jobs[-1].session_id == "scripted-w.md"
-    assert "origin: stranger" in curator_rig.text("w")
-
-
-@pytest.mark.parametrize(("path", "session"), [("a", None), ("c", "scripted-w.md")])
-async def test_a_run_cut_short_loses_its_session_if_it_read_a_strangers_text(
-    curator_rig: CuratorRig, path: str, session: str | None
-):
-    await curator_rig.save("c", "# C\n")
-    await curator_rig.run("w")
-
-    async def stop(_job: Job) -> list[Block]:
-        curator_rig.at_work.end("you stopped it")
-        await asyncio.Event().wait()
-        return []
-
-    script, curator_rig.backend._script = curator_rig.backend._script, stop
-    await curator_rig.save(path, "# Cut short\n")
-    with pytest.raises(AgentUnavailableError):
-        await curator_rig.run("w")
-    put_back(curator_rig)
-    curator_rig.backend._script = script
-    await curator_rig.save(path, "# Not cut short\n")
-    await curator_rig.run("w")
-
-    assert curator_rig.backend.jobs[-1].session_id == session
-    other = ScriptedBackend([])
-    other.name = "another"
-    curator_rig.curator = curator_rig.curator_with(other)
-    await curator_rig.save("c", "# C2\n")
-    await curator_rig.run("w")
-    assert other.jobs[-1].session_id is None

@@ -18,9 +18,8 @@ from parachuted.runs.run_request import AgentDefinition, RunRequest
 from parachuted.suggestions import Proposal, Suggestions
 from parachuted.testing import Block, ScriptedBackend, say, use
 from tests.modules.module_rig import LIMITS, ModuleRig
-from tests.runs.task_rig import ScriptedHooks
+from tests.runs.task_rig import FakeSuggestions, ScriptedHooks
 from tests.runs.test_agent_runner import order
-from tests.runs.test_run_guard import FakeSuggestions
 
 PROPOSES = use(
     "suggest_change",

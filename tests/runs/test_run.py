@@ -9,22 +9,22 @@ import pytest
 from parachuted.access.caller import Caller
 from parachuted.access.grant import Grant
 from parachuted.access.run_guard import RunGuard
-from parachuted.access.strangers import Taint
+from parachuted.access.strangers import SessionTaints, Taint
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.agents.calling import call_tool
-from parachuted.agents.job import Backend, TextStep, Tool, ToolCallStep, ToolResult
+from parachuted.agents.job import Backend, Tool, ToolResult
+from parachuted.agents.permission import PermissionRequests
 from parachuted.errors import AgentFailedError, AgentStoppedError
 from parachuted.history.run_account import RunAccount, RunAccounts
 from parachuted.keys import NOWHERE
 from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.run import Run, RunParts
-from parachuted.runs.run_guard import RunGuards
 from parachuted.tasks import Causes, RunOutcome
 from parachuted.testing import ScriptedBackend, say, use
 from parachuted.vault import Author
 from tests.modules.module_rig import MemoryAudit, ModuleRig
-from tests.runs.task_rig import JOB, NOON, make_audit, make_task
+from tests.runs.task_rig import JOB, NOON, FakeSuggestions, make_audit, make_task
 
 TASK = make_task()
 DONE = RunOutcome(result="unchanged", reason="done")
@@ -85,7 +85,9 @@ class RunRig:
             active_runs=self.active_runs,
             vaults=rig.vaults,
             hooks=RunHooks(rig.store, rig.bus),
-            guards=RunGuards(),
+            taints=SessionTaints(rig.state, rig.clock),
+            suggestions=FakeSuggestions(),
+            permissions=PermissionRequests(rig.bus, rig.clock),
         )
         return SmallRun(parts)
 
@@ -145,7 +147,9 @@ async def test_a_run_that_fails_is_closed_with_its_reason_and_raises_its_error(
 async def test_the_words_after_the_last_call_are_the_answer(rig: RunRig):
     blocks = [say("Let me see."), use("nothing"), say("One."), say("Two.")]
 
-    assert await rig.run_with(ScriptedBackend(blocks)).follow(JOB) == "One.\n\nTwo."
+    run = rig.run_with(ScriptedBackend(blocks))
+    await run.follow(JOB)
+    assert run.answer == "One.\n\nTwo."
 
 
 def reported(kept: MemoryAudit) -> list[tuple[object, ...]]:
@@ -176,8 +180,8 @@ def audit(kept):
 
 def test_the_begin_and_the_end_are_reported_with_run_and_causes(kept, audit):
     audit.record_start()
-    audit.record_end(RunOutcome(result="changed", reason="updated a.md"))
-    audit.record_end(RunOutcome(result="failed", reason="it ran out of time"))
+    audit.record_end(RunOutcome(result="changed", reason="updated a.md"), 1.0)
+    audit.record_end(RunOutcome(result="failed", reason="it ran out of time"), 1.0)
 
     assert reported(kept) == [
         ("agent_start", "agents.scripted", True),
@@ -190,29 +194,20 @@ def test_the_begin_and_the_end_are_reported_with_run_and_causes(kept, audit):
     assert kept.events[2].error == "the run failed; its record says why"
 
 
-async def test_each_call_is_reported_once_whether_it_reached_a_tool_or_not(kept, audit):
-    tools = audit.tools([TOOL])
-    calls = [
-        ("read", {"file_path": "a.md"}),
-        ("read", {"file_path": "bad"}),
-        ("read", {}),
-        ("write", {"file_path": "x"}),
-    ]
-    results = [await call_tool(tools, name, arguments) for name, arguments in calls]
-    for (name, arguments), result in zip(calls, results, strict=True):
-        audit.record_refused(ToolCallStep(tool=name, arguments=arguments, result=result))
-    audit.record_refused(TextStep(text="done"))
+async def test_each_call_of_a_tool_is_recorded_with_its_path_also_one_that_breaks(kept, audit):
+    (tool,) = audit.tools([TOOL])
+    for path in ("a.md", "bad"):
+        await tool.call({"file_path": path})
+    with pytest.raises(RuntimeError):
+        await tool.call({"file_path": "break"})
 
     assert reported(kept) == [
         ("mcp_call", "curator.read", True),
         ("mcp_call", "curator.read", False),
         ("mcp_call", "curator.read", False),
-        ("mcp_call", "curator.write", False),
     ]
-    assert [event.paths for event in kept.events] == [["a.md"], ["bad"], [], ["x"]]
-    with pytest.raises(RuntimeError):
-        await call_tool(tools, "read", {"file_path": "break"})
-    assert (kept.events[-1].success, kept.events[-1].error) == (False, "the call was cut short")
+    assert [event.paths for event in kept.events] == [["a.md"], ["bad"], ["break"]]
+    assert kept.events[-1].error == "the call was cut short"
 
 
 @pytest.mark.parametrize("name", ["read", "the diagnosis, all of it"])
@@ -226,10 +221,7 @@ async def test_neither_the_words_of_an_error_nor_a_made_up_name_is_recorded(kept
 
 async def test_what_an_agent_names_may_be_anything(kept, audit):
     for path in ("\ud800", "x" * 10_000_000, 7, None):
-        result = await call_tool(audit.tools([TOOL]), "y" * 1_000_000, {"file_path": path})
-        audit.record_refused(
-            ToolCallStep(tool="y" * 1_000_000, arguments={"file_path": path}, result=result)
-        )
+        audit.record_call("y" * 1_000_000, {"file_path": path}, ToolResult(text=""), 1.0)
 
     assert all(len(repr(event)) < 5_000 for event in kept.events)
     assert kept.events[0].paths == ["\\ud800"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,14 +13,15 @@ from parachuted.access.agent_config import AgentConfig, SandboxConfig
 from parachuted.access.grant import build_grant
 from parachuted.access.run_guard import ProposedChange, RunGuard
 from parachuted.access.strangers import Taint
-from parachuted.agents.job import NativeTools, RunSandbox, ToolCallStep, ToolResult
+from parachuted.agents.job import NativeTools, RunSandbox, ToolResult
 from parachuted.errors import EditRefusedError
 from parachuted.hooks import HookDecision
 from parachuted.keys import EVERYWHERE
-from parachuted.runs.run_guard import NativeGate, RunSuggestions, call_objection
-from parachuted.suggestions import Proposal, SuggestingRun
+from parachuted.runs.run import RunSuggestions
+from parachuted.runs.run_container import NativeGate, call_objection
+from parachuted.suggestions import SuggestingRun
 from tests.modules.module_rig import MemoryAudit
-from tests.runs.task_rig import ScriptedHooks, make_audit, make_hooks
+from tests.runs.task_rig import FakeSuggestions, ScriptedHooks, make_audit, make_hooks
 from tests.tools.checkout_rig import GARDENER, CheckoutRig, at_desk
 
 GRANT = build_grant(
@@ -29,17 +31,6 @@ GRANT = build_grant(
     bounds_write=EVERYWHERE,
     entry="module",
 )
-
-
-class FakeSuggestions:
-    id = "s-1"
-
-    def __init__(self) -> None:
-        self.proposals: list[Proposal] = []
-
-    async def propose(self, proposal: Proposal) -> FakeSuggestions:
-        self.proposals.append(proposal)
-        return self
 
 
 @pytest.fixture
@@ -102,12 +93,14 @@ class Shell:
         self.desk.grant = NATIVE
         await self.desk.open()
         config = SandboxConfig(workspace_access="rw")
-        gate = NativeGate(
+        run = SimpleNamespace(
+            grant=NATIVE,
+            taint=self.desk.taint,
             guard=RunGuard(grant=NATIVE, taint=self.desk.taint),
             hooks=make_hooks(self.hooks, self.desk.vault, agent="gardener"),
-            record_call=self.audit.record_call,
-            cut_network=lambda: None,
+            audit=self.audit,
         )
+        gate = NativeGate(run, lambda: None)
         self.native = gate.tools(RunSandbox(config=config, folder=self.desk.run_folder))
         return self.native
 
@@ -231,20 +224,17 @@ async def test_what_hooks_add_reaches_the_agent_after_the_call(shell: Shell):
     assert after.data["tool_response"] == [{"type": "text", "text": "done"}]
 
 
-async def test_each_call_is_reported_to_the_audit_once(shell: Shell):
+async def test_each_call_is_recorded_once_also_one_that_is_refused(shell: Shell):
     native = await shell.open()
     arguments = {"file_path": "/vault/Projects/roof.md"}
-    read, refused = ToolResult(text="text"), ToolResult(text="no", is_error=True)
     await native.before("Read", arguments)
-    await native.after("Read", arguments, read)
-    for tool, result in (("Read", read), ("Edit", refused)):
-        shell.audit.record_refused(ToolCallStep(tool=tool, arguments=arguments, result=result))
+    await native.after("Read", arguments, ToolResult(text="text"))
+    await native.before("Write", {"file_path": "/vault/Library/book.md"})
 
-    reported = [
+    assert [
         (event.target_endpoint, event.paths, event.success, event.run)
         for event in shell.recorder.events
-    ]
-    assert reported == [
+    ] == [
         ("garden.Read", ["Projects/roof.md"], True, "r-1"),
-        ("garden.Edit", ["/vault/Projects/roof.md"], False, "r-1"),
+        ("garden.Write", ["Library/book.md"], False, "r-1"),
     ]

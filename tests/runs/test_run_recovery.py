@@ -38,9 +38,9 @@ async def cut_short(folder: Path) -> CuratorRig:
     return curator_rig
 
 
-def restart(curator_rig: CuratorRig) -> list[str]:
+async def restart(curator_rig: CuratorRig) -> list[str]:
     curator_rig.reopen()
-    return curator_rig.aftermath.settle_runs()
+    return await curator_rig.aftermath.settle_runs()
 
 
 async def test_a_run_that_was_cut_short_is_taken_back_and_done_again(tmp_path: Path):
@@ -48,7 +48,7 @@ async def test_a_run_that_was_cut_short_is_taken_back_and_done_again(tmp_path: P
     await curator_rig.notice(["w.md"])
     assert "- half" in curator_rig.text("w")
     assert curator_rig.waiting() == ["v"]
-    assert restart(curator_rig) == []
+    assert await restart(curator_rig) == []
     curator_rig.aftermath.end_lost_runs()
     assert [document["outcome"] for document in curator_rig.history.runs()] == ["running"]
     await curator_rig.notice(["w.md"])
@@ -65,7 +65,7 @@ async def test_a_run_that_was_cut_short_is_taken_back_and_done_again(tmp_path: P
 async def test_what_a_person_wrote_since_stays_and_is_said(tmp_path: Path):
     curator_rig = await cut_short(tmp_path)
     (curator_rig.vault / "w.md").write_text(W.replace("- old", "- half, says a person"))
-    (said,) = restart(curator_rig)
+    (said,) = await restart(curator_rig)
 
     assert said.startswith("a run on w.md was cut short, and this of it in w.md stays")
     assert "- half, says a person" in curator_rig.text("w")
@@ -75,7 +75,7 @@ async def test_what_a_person_wrote_since_stays_and_is_said(tmp_path: Path):
 async def test_a_run_whose_cause_a_person_has_taken_back_meanwhile_asks_no_agent(tmp_path: Path):
     curator_rig = await cut_short(tmp_path)
     assert "- half" in curator_rig.text("w")
-    restart(curator_rig)
+    await restart(curator_rig)
     assert curator_rig.text("w") == W
     await curator_rig.save("a", A)
 
@@ -90,7 +90,7 @@ async def test_a_run_whose_end_is_known_is_not_done_again(tmp_path: Path, outcom
     curator_rig = await cut_short(tmp_path)
     (document,) = curator_rig.history.runs()
     save(curator_rig.history, {**document, "outcome": outcome})
-    restart(curator_rig)
+    await restart(curator_rig)
 
     assert "- half" in curator_rig.text("w")
     assert curator_rig.queue.all() == []
@@ -101,7 +101,7 @@ async def test_a_run_whose_end_is_known_is_not_done_again(tmp_path: Path, outcom
 async def test_a_run_that_never_got_to_be_recorded_is_done_again(tmp_path: Path):
     curator_rig = await study_with(tmp_path, update())
     curator_rig.begin("w")
-    restart(curator_rig)
+    await restart(curator_rig)
 
     assert curator_rig.waiting() == ["w"]
     assert (await curator_rig.run("w")).result == "changed"
@@ -110,7 +110,7 @@ async def test_a_run_that_never_got_to_be_recorded_is_done_again(tmp_path: Path)
 async def test_a_run_that_nothing_will_take_up_again_has_failed(tmp_path: Path):
     curator_rig = await cut_short(tmp_path)
     curator_rig.queue.finish(curator_rig.queue.running()[0])
-    restart(curator_rig)
+    await restart(curator_rig)
     curator_rig.aftermath.end_lost_runs()
 
     (document,) = curator_rig.history.runs()

@@ -28,14 +28,14 @@ def test_a_conversation_has_options_of_its_own_beside_those_of_any_run():
 
     assert (found.model, found.attachments, found.timeout_s) == ("claude-x", ("a.md",), 3)
     assert found.narrowing == AgentNarrowing(read=("Projects/",), tools=())
-    assert (found.folder, found.history) == (None, "")
+    assert (found.working_directory, found.history) == (None, "")
     assert (of_any.narrowing.write, of_any.max_turns) == ((), 2)
 
 
 @pytest.mark.parametrize(("folder", "known"), [("Work/", "Work"), ("../x", None), (None, None)])
 def test_hooks_know_the_folder_of_a_conversation_as_far_as_it_is_one(folder, known):
     found = read_options({"conversation_folder": folder}, "conversation")
-    assert found.about_folder == known
+    assert found.conversation_folder == known
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_hooks_know_the_folder_of_a_conversation_as_far_as_it_is_one(folder, kno
         ({"model": "no model"}, "start: model"),
         ({"attachments": [""]}, "start: attachments.0"),
         ({"narrowing": {"reads": []}}, "start: narrowing"),
-        ({"narrowing": {"capabilities": ["fly"]}}, "start: capabilities"),
+        ({"narrowing": {"capabilities": ["fly"]}}, "start: narrowing.capabilities"),
         ({"max_turns": 0}, "start: max_turns"),
         ({"working_directory": "../x"}, "start: working_directory"),
     ],

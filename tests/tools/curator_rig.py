@@ -9,20 +9,21 @@ from dataclasses import dataclass, field
 from parachuted.access.strangers import SessionTaints, Strangers
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.agents.job import Backend, RunLimits
+from parachuted.agents.permission import PermissionRequests
 from parachuted.history import Undo
 from parachuted.history.acts import ActFinisher
 from parachuted.history.run_account import RunAccounts
 from parachuted.hooks import Hooks
 from parachuted.runs.agent_hooks import RunHooks
-from parachuted.runs.curator import Curator, CuratorSessions
+from parachuted.runs.curator import Curator
 from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.runs.run import RunParts
-from parachuted.runs.run_guard import RunGuards
 from parachuted.runs.task_reviews import RunRecovery, TaskReviews
 from parachuted.tasks import RunOutcome
 from parachuted.testing import ScriptedBackend
 from parachuted.vault import Store, VaultRoot, WriteJournal
 from tests.bubbling.reconciler_rig import ReconcilerRig
+from tests.runs.task_rig import FakeSuggestions
 
 LIMITS = RunLimits(timeout_s=60, max_turns=12, max_cost_usd=0.25)
 
@@ -51,11 +52,9 @@ class CuratorRig(ReconcilerRig):
         self.curator = self.curator_with(self.backend)
         self.aftermath = RunRecovery(
             acts=ActFinisher(self.store),
-            queue=self.queue,
             reviews=self.task_reviews,
             history=self.history,
             undo=self.undo,
-            clock=self.clock,
         )
 
     def curator_with(
@@ -66,20 +65,21 @@ class CuratorRig(ReconcilerRig):
         strangers: Strangers | None = None,
     ) -> Curator:
         bus = self.bus
-        strangers, taints = strangers or Strangers(), SessionTaints(self.state, self.clock)
+        strangers = strangers or Strangers()
         parts = RunParts(
             backend=backend,
             accounts=RunAccounts(self.history, self.objects, self.causes),
             active_runs=self.at_work,
             vaults=GrantedVaults(self.store, self.index, None, strangers=strangers),
             hooks=RunHooks(self.store, bus, asker, strangers, self.causes.root_of),
-            guards=RunGuards(taints=taints),
+            taints=SessionTaints(self.state, self.clock),
+            suggestions=FakeSuggestions(),
+            permissions=PermissionRequests(bus, self.clock),
         )
         return Curator(
             parts=parts,
             watches=self.watches,
             reviews=self.task_reviews,
-            sessions=CuratorSessions(self.state, taints, backend.name),
             undo=self.undo,
             limits=LIMITS,
         )

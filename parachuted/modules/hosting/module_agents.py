@@ -372,12 +372,7 @@ class ModuleRuns:
             grant = runner.grant(request)
             servers = await asyncio.to_thread(runner.briefing.tools.server_names, grant)
         skills = [
-            AgentSkill(
-                name=skill.name,
-                description=skill.description,
-                path=skill.path,
-                is_strangers=skill.is_strangers,
-            )
+            AgentSkill(name=skill.name, description=skill.description, path=skill.path)
             for skill in await self._skills(caller)
         ]
         return AgentResources(skills=tuple(skills), mcp_servers=servers)
@@ -386,8 +381,6 @@ class ModuleRuns:
         caller = self._caller().checked()
         for skill in await self._skills(caller):
             if skill.name == name:
-                if skill.is_strangers:
-                    caller.taint.read(f"the skill {skill.path}")
                 return skill.text
         raise NotFoundError(f"there is no skill {name[:80]!r}")
 
