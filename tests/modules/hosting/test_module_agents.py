@@ -82,7 +82,8 @@ async def test_an_agent_answers_from_what_it_was_given_and_reaches_nothing_else(
     assert job.prompt == "When do they pay?"
     assert job.system_prompt.startswith("You answer for client X.")
     assert job.system_prompt.endswith("\nBe brief.\n")
-    assert [tool.name for tool in job.tools] == ["read_note", "list_notes", "search_notes"]
+    tools = ["read_note", "list_notes", "search_notes", "suggest_change"]
+    assert [tool.name for tool in job.tools] == tools
     steps = [
         (step["arguments"]["path"], step["error"])
         for step in documents(module_rig)[0]["steps"]
@@ -258,5 +259,5 @@ async def test_its_key_bounds_what_is_asked_for_and_its_options_narrow(module_ri
     ran = await asked.run("telegram-bot/admin", "x", options, entry="http", caller=limited)
     assert calls(module_rig.history.run(ran.run_id)) == [True]
     assert backend.jobs[0].limits.max_turns == 3
-    with pytest.raises(ActRefusedError, match=r"max_turns, .*and not bash"):
+    with pytest.raises(ActRefusedError, match="does not take bash"):
         await asked.run(NAME, "x", {"bash": True}, caller=Caller(), entry="http")

@@ -83,7 +83,7 @@ async def test_a_question_is_notified_and_waits_for_its_answer(module_rig):
     (said,) = reported(module_rig, "session.notification")
     assert (said["notification_type"], said["message"]) == ("agent_needs_input", "Which bed?")
     assert await runs.answer(run, "q-of-another", "x") is False
-    with pytest.raises(ActRefusedError, match="an answer should be"):
+    with pytest.raises(ActRefusedError, match="an answer is a text"):
         await runs.answer(run, asked.id, 3)
     assert await runs.answer(run, asked.id, {"Which bed?": ["South", "North"]}) is True
     called = await runs.next(run)
