@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from parachuted.access.agent_config import AgentConfig
@@ -120,13 +121,12 @@ class AgentsRig:
         concurrency: int = 2,
         servers: ServerTools | None = None,
         make_runner: type[AgentRunner] = AgentRunner,
-        taints: SessionTaints | None = None,
-        suggestions: Any = None,
-        permissions: PermissionRequests | None = None,
-        answer_s: float = 1500.0,
+        **more: Any,
     ) -> None:
         self.at_work, self._declared, self._said = at_work, declared, said
-        self.suggestions = FakeSuggestions() if suggestions is None else suggestions
+        more.setdefault("taints", SessionTaints(rig.state, rig.clock))
+        more.setdefault("permissions", PermissionRequests(rig.bus, rig.clock, 0.01))
+        self.suggestions = more.setdefault("suggestions", FakeSuggestions())
         counts = RunCountLimits(
             runs_per_hour=runs, runs_per_day=1_000, runs_per_cause=runs_per_cause
         )
@@ -145,10 +145,7 @@ class AgentsRig:
             active_runs=at_work,
             vaults=rig.vaults,
             hooks=RunHooks(rig.store, rig.bus, asker),
-            taints=taints or SessionTaints(rig.state, rig.clock),
-            suggestions=self.suggestions,
-            permissions=permissions or PermissionRequests(rig.bus, rig.clock, 0.01),
-            answer_s=answer_s,
+            **more,
         )
         briefing = AgentBriefing(
             AgentSkills(rig.root, rig.folder / "person", Strangers()),
@@ -159,23 +156,16 @@ class AgentsRig:
             sandboxes=None,
             store=rig.store,
             index=rig.library.index,
-            user_home=rig.folder / "person",
-            own_folders=OwnFolders((), rig.folder / "person"),
+            user_home=rig.folder,
+            own_folders=OwnFolders((), rig.folder),
         )
         self.runner = make_runner(parts, self.admission, briefing, containers)
 
     def of(self, approved: ApprovedModule) -> ModuleAgents:
         """That module's."""
         return ModuleAgents(
-            self.runner, approved, declared=self._declared, prompts=Prompts(self._said)
+            self.runner, approved, declared=self._declared, prompts=SimpleNamespace(get=self._said)
         )
-
-
-class Prompts:
-    """What a person has a module's agents told."""
-
-    def __init__(self, said: Callable[[str], str | None]) -> None:
-        self.get = said
 
 
 def outside(

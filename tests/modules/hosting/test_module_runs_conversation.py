@@ -11,7 +11,7 @@ import pytest
 
 from parachuted.access.caller import Caller, WorkRequest, acting
 from parachuted.agents.calling import call_tool
-from parachuted.agents.job import ToolResult
+from parachuted.agents.job import SessionStep, ToolResult, UsageStep
 from parachuted.agents.offline import OfflineBackend
 from parachuted.agents.permission import PermissionRequests
 from parachuted.errors import ActRefusedError, AgentUnavailableError
@@ -414,3 +414,18 @@ async def test_hooks_know_a_conversation_by_its_id_and_folder(module_rig):
     assert published == about | {"working_directory": "Work"}
     (ended,) = reported(module_rig, "session.end")
     assert (ended["session_id"], ended["message_count"]) == ("talk-1", 4)
+
+
+class GrowingBackend(ScriptedBackend):
+    async def run(self, _job):
+        yield SessionStep(session_id="s1", is_resumed=False)
+        used = {"input_tokens": 1, "output_tokens": 1, "cache_read_tokens": 0, "cost_usd": 0.0}
+        for tokens in (1_000, 170_000, 190_000):
+            yield UsageStep(**used, context_tokens=tokens)
+
+
+async def test_a_nearly_full_context_is_published_once(module_rig):
+    await talk(runs_of(module_rig, GrowingBackend()))
+
+    (limit,) = reported(module_rig, "context.limit.approaching")
+    assert (limit["session_id"], limit["token_count"]) == ("s1", 170_000)
