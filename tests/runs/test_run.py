@@ -194,7 +194,7 @@ def test_the_begin_and_the_end_are_reported_with_run_and_causes(kept, audit):
     assert kept.events[2].error == "the run failed; its record says why"
 
 
-async def test_each_call_of_a_tool_is_recorded_with_its_path_also_one_that_breaks(kept, audit):
+async def test_each_call_of_a_tool_is_recorded_also_one_that_breaks(kept, audit):
     (tool,) = audit.tools([TOOL])
     for path in ("a.md", "bad"):
         await tool.call({"file_path": path})
