@@ -601,7 +601,7 @@ export const t = {
   },
   watches: {
     title: 'Watches',
-    map: 'Who watches whom',
+    map: 'Which notes watch which',
     empty: 'No note watches another yet. Say below which one should: when what it watches is saved, it is brought up to date.',
     how: 'Choose a note to see what a change of it would set off. Drag one onto another to have it watched.',
     fresh: 'up to date',

@@ -1,4 +1,4 @@
-/** Activity: the audit: who called whom, live and searched, and whether it was altered. */
+/** Activity: the audit: calls, live and searched, and whether it was altered. */
 
 import { html, useEffect, useState } from '../../vendor/view.js';
 import { get } from '../../lib/api.js';

@@ -1,4 +1,4 @@
-/** Platform: one bot: whether it is connected, whom it answers, its token, and adding it. */
+/** Platform: one bot: whether it is connected, who it answers, its token, and adding it. */
 
 import { html, useState } from '../../vendor/view.js';
 import { ask, post } from '../../lib/api.js';

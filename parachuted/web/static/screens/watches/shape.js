@@ -1,4 +1,4 @@
-/** Shape: who watches whom as nodes and edges, where each lies, and what is lit. Pure, but for the layout's library. */
+/** Shape: which notes watch which, as nodes and edges, where each lies, and what is lit. Pure, but for the layout's library. */
 
 const MOST_LEAVES = 10; // notes of one watcher, beyond which they are one node
 const HEIGHT = 46;

@@ -1,4 +1,4 @@
-/** Watches: who watches whom, live; what a change would set off; and drawing a new watch. */
+/** Watches: which notes watch which, live; what a change would set off; and drawing a new watch. */
 
 import { html, useMemo, useState } from '../../vendor/view.js';
 import { get, post } from '../../lib/api.js';
