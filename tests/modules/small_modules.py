@@ -85,11 +85,10 @@ def approve(folder: Path, *, trust: TrustLevel = "trusted", **more: Any) -> Appr
 def loaded(folder: Path) -> Iterator[tuple[type[Module], Manifest]]:
     """The class of a module, loaded as the daemon does it, and its manifest."""
     approved = approve(folder)
-    name, tree, manifest = approved.name, approved.tree, approved.manifest
     try:
-        yield load_class(folder, name, manifest, tree=tree), manifest
+        yield load_class(approved), approved.manifest
     finally:
-        unload(name, tree)
+        unload(approved)
 
 
 class Memory:

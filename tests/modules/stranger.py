@@ -115,9 +115,9 @@ class UntrustedRig:
 @contextmanager
 def loaded(one: ApprovedModule) -> Iterator[type[Module]]:
     try:
-        yield load_class(one.copy, one.name, one.manifest, one.import_paths, tree=one.tree)
+        yield load_class(one)
     finally:
-        unload(one.name, one.tree)
+        unload(one)
 
 
 def nothing_of_modules_is_left() -> bool:

@@ -21,13 +21,12 @@ from parachuted.modules.registry.declaration import ModuleDeclaration
 from parachuted.modules.results import Finding
 from parachuted.modules.services import Services
 from parachuted.processes.uninterrupted import run_uninterrupted
-from parachuted.texts.visible import visible
 
 if TYPE_CHECKING:
     from parachuted.history.run_account import CallRun
 
 CALL_LIMIT_S, COMMAND_LIMIT_S = 30.0, 110.0
-_DOCTOR_LIMIT_S, _MOST_FINDINGS, _LONGEST_FINDING = 10.0, 200, 2_000
+_DOCTOR_LIMIT_S, _MOST_FINDINGS = 10.0, 200
 _FINDINGS: TypeAdapter[list[Finding]] = TypeAdapter(list[Finding])
 
 Where: TypeAlias = Literal["in process", "container"]
@@ -38,13 +37,14 @@ MakeCallRun: TypeAlias = Callable[[str, Caller], "CallRun"]
 
 @dataclass(frozen=True, slots=True)
 class HandlerCall:
-    """`arguments`: the JSON body, or an event's data."""
+    """`arguments`: the JSON body, or the data of what `is_event`, also of a schedule."""
 
     handler: str
     arguments: Mapping[str, object] = field(default_factory=dict)
     caller: Caller = NO_CALLER
     timeout_s: float = CALL_LIMIT_S
     request: RequestParts = NO_REQUEST
+    is_event: bool = False
 
 
 class InterfaceMethods:
@@ -79,19 +79,21 @@ class ModuleHost(ABC):
     """The resource limits of its container, in words."""
 
     def __init__(
-        self, approved: ApprovedModule, services: Services, make_run: MakeCallRun | None = None
+        self,
+        approved: ApprovedModule,
+        services: Services,
+        make_run: MakeCallRun | None = None,
+        on_stop: Callable[[], None] = lambda: None,
     ) -> None:
         self.name, self._approved, self._services = approved.name, approved, services
-        self._make_run = make_run
+        self._make_run, self._on_stop = make_run, on_stop
         self._declared: ModuleDeclaration | None = None
 
     @property
     def declared(self) -> ModuleDeclaration:
         """Known once `start` has returned."""
         if self._declared is None:
-            raise ModuleFailedError(
-                f"the module {self.name} is not loaded; `parachute modules status` says why"
-            )
+            raise self._not_running()
         return self._declared
 
     @property
@@ -123,7 +125,11 @@ class ModuleHost(ABC):
     async def start(self, caller: Caller | None = None) -> None:
         """Load, describe and enable it. Raises ModuleFailedError, and has then cleaned up."""
         async with self._recorded("on_enable", caller or Caller()) as recorded:
-            await self._start(recorded)
+            try:
+                await self._start(recorded)
+            except BaseException:
+                await self.stop()
+                raise
 
     async def call(self, call: HandlerCall) -> object:
         """The answer is JSON, a `Response` of JSON, or a BytesResponse."""
@@ -132,8 +138,7 @@ class ModuleHost(ABC):
 
     async def tell(self, call: HandlerCall) -> None:
         """Call an event's or a schedule's handler with what it names of the arguments."""
-        async with self._recorded(call.handler, call.caller) as caller:
-            await self._tell(replace(call, caller=caller))
+        await self.call(replace(call, is_event=True))
 
     async def stream(self, call: HandlerCall) -> AsyncIterator[object]:
         """What a streaming handler yields: JSON and ServerEvents of JSON. Closing the
@@ -150,33 +155,22 @@ class ModuleHost(ABC):
         """Raises ModuleFailedError."""
         found = await self.call(HandlerCall("doctor", {}, caller, _DOCTOR_LIMIT_S))
         try:
-            reported = _FINDINGS.validate_python(found)
+            return _FINDINGS.validate_python(found)[:_MOST_FINDINGS]
         except ValidationError as error:
             raise ModuleFailedError(
-                f"doctor of the module {self.name} returned something else than a list of "
-                f"Finding: {error.errors(include_url=False)[0]['msg']}"
+                f"doctor of the module {self.name} returned something else than a list of Finding"
             ) from error
-        findings = [
-            replace(
-                finding,
-                problem=_line(finding.problem),
-                advice=_line(finding.advice),
-                path=finding.path and _line(finding.path),
-            )
-            for finding in reported[:_MOST_FINDINGS]
-        ]
-        if len(reported) > _MOST_FINDINGS:
-            findings.append(Finding(problem=f"and {len(reported) - _MOST_FINDINGS:,} more"))
-        return findings
+
+    def _not_running(self) -> ModuleFailedError:
+        return ModuleFailedError(
+            f"the module {self.name} is not running; `parachute modules status` says why"
+        )
 
     @abstractmethod
     async def _start(self, caller: Caller) -> None: ...
 
     @abstractmethod
     async def _call(self, call: HandlerCall) -> object: ...
-
-    @abstractmethod
-    async def _tell(self, call: HandlerCall) -> None: ...
 
     @abstractmethod
     def _stream(self, call: HandlerCall) -> AsyncIterator[object]: ...
@@ -196,7 +190,3 @@ class ModuleHost(ABC):
                 call.close()
             else:
                 await run_uninterrupted(call.close)
-
-
-def _line(text: str) -> str:
-    return visible(text[:_LONGEST_FINDING])

@@ -12,18 +12,17 @@ import importlib
 import inspect
 import logging
 import sys
-import threading
 import traceback
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import replace
-from importlib.abc import MetaPathFinder
 from importlib.machinery import (
     EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
     ExtensionFileLoader,
-    ModuleSpec,
+    FileFinder,
     SourceFileLoader,
 )
-from importlib.util import spec_from_file_location
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn, TypeVar, cast
@@ -48,7 +47,6 @@ from parachuted.modules.registry.declaration import (
     resolve_handler,
     unlisted,
 )
-from parachuted.modules.registry.manifest import Manifest
 from parachuted.modules.results import (
     BytesResponse,
     Response,
@@ -58,18 +56,26 @@ from parachuted.modules.results import (
 from parachuted.modules.services import Services
 from parachuted.modules.settings import read_settings
 
-PACKAGE = "parachute_modules"
-_LOCK = threading.RLock()  # sys.path and sys.meta_path are the process's
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+_PACKAGE = "parachute_modules"
+_IMPORT_PATHS = "__import_paths__"
+_BEGIN_LIMIT_S, _DISABLE_LIMIT_S, _CANCEL_LIMIT_S = 60.0, 5.0, 1.0
+_IMPORT = "the import"
+_MOST_TEXT = 20_000
+_END = object()
 
 
-def load_class(
-    copy: Path, name: str, manifest: Manifest, import_paths: Sequence[Path] = (), *, tree: str
-) -> type[Module]:
-    """The class that the manifest's file holds. A copy whose digest is not `tree` does not run.
-    Loading again unloads first. Raises ModuleFailedError, with the traceback of a failed import.
+def load_class(approved: ApprovedModule) -> type[Module]:
+    """The class that the manifest's file holds. A copy whose digest is not the approved one does
+    not run. Loading again unloads first. Raises ModuleFailedError, with the traceback of a failed
+    import.
     """
+    name, file = approved.name, approved.manifest.module.removesuffix(".py")
     try:
-        is_approved = read_tree(copy).digest == tree
+        is_approved = read_tree(approved.copy).digest == approved.tree
     except UnfitError as error:
         raise ModuleFailedError(
             f"the approved copy of {name} cannot be read, so it does not run: {error}"
@@ -79,51 +85,61 @@ def load_class(
             f"the approved copy of {name} is not what was approved, so it does not run; approve "
             "it again"
         )
-    package = package_name(name, tree)
-    with _LOCK:  # not while its code runs: one whose import never ends must hold up no other
-        unload(name, tree)
-        _prepare(_Finder(package, copy, import_paths))
+    unload(approved)
     try:
-        module = importlib.import_module(f"{package}.{manifest.module.removesuffix('.py')}")
+        _load_package(approved)
+        module = importlib.import_module(f"{package_name(approved)}.{file}")
         return _class_of(module, name)
     except BaseException as error:  # a module may raise SystemExit at import: it has failed
-        unload(name, tree)
+        unload(approved)
         if isinstance(error, ModuleFailedError):
             raise
-        text = "".join(traceback.format_exception(error))[-8_000:]
-        raise ModuleFailedError(f"the module {name} could not be imported:\n{text}") from error
+        raise ModuleFailedError(
+            f"the module {name} could not be imported:\n{traceback_of(error)}"
+        ) from error
 
 
-def unload(name: str, tree: str) -> None:
-    """Forget that version of the module, its imports, and the import paths that only it needs."""
-    package = package_name(name, tree)
-    with _LOCK:
-        finders = [finder for finder in sys.meta_path if isinstance(finder, _Finder)]
-        ended = [finder for finder in finders if finder.package == package]
-        needed = {path for finder in finders if finder not in ended for path in finder.import_paths}
-        for finder in ended:
-            sys.meta_path.remove(finder)
-            for path in {*finder.import_paths} - needed:
-                with contextlib.suppress(ValueError):
-                    sys.path.remove(path)
-        for loaded in list(sys.modules):
-            if loaded == package or loaded.startswith(f"{package}."):
-                del sys.modules[loaded]
+def unload(approved: ApprovedModule) -> None:
+    """Forget that version of the module, its imports and its import paths."""
+    package = package_name(approved)
+    for path in getattr(sys.modules.get(package), _IMPORT_PATHS, ()):
+        with contextlib.suppress(ValueError):
+            sys.path.remove(path)  # another module that needs it put it there once more
+    for loaded in list(sys.modules):
+        if loaded == package or loaded.startswith(f"{package}."):
+            del sys.modules[loaded]
 
 
-def package_name(name: str, tree: str) -> str:
-    return f"{PACKAGE}.{name.replace('-', '_')}_{tree.removeprefix('sha256:')[:8]}"
+def package_name(approved: ApprovedModule) -> str:
+    tree = approved.tree.removeprefix("sha256:")[:8]
+    return f"{_PACKAGE}.{approved.name.replace('-', '_')}_{tree}"
 
 
-def _prepare(finder: _Finder) -> None:
-    """Put a module's dependencies last on the path, so that they cannot replace the daemon's."""
-    if PACKAGE not in sys.modules:
-        parent = ModuleType(PACKAGE, "Modules: the packages of the modules that are loaded.")
-        parent.__path__ = []
-        sys.modules[PACKAGE] = parent
-    sys.path.extend(path for path in finder.import_paths if path not in sys.path)
-    sys.meta_path.insert(0, finder)
+def _load_package(approved: ApprovedModule) -> None:
+    """Make the copy a package, with finders of its own, and put the module's dependencies last on
+    the path, so that they cannot replace the daemon's.
+    """
+    parent = ModuleType(_PACKAGE, "Modules: the packages of the modules that are loaded.")
+    parent.__path__ = []
+    sys.modules.setdefault(_PACKAGE, parent)
+    name, copy, front = package_name(approved), str(approved.copy), approved.copy / "__init__.py"
+    loaders = (ExtensionFileLoader, EXTENSION_SUFFIXES), (_SourceLoader, SOURCE_SUFFIXES)
+    for folder in (copy, *(str(path) for path in approved.copy.rglob("*") if path.is_dir())):
+        sys.path_importer_cache[folder] = FileFinder(folder, *loaders)
+    import_paths = [str(path) for path in approved.import_paths]
+    sys.path.extend(import_paths)
     importlib.invalidate_caches()
+    spec = spec_from_file_location(
+        name,
+        front,
+        loader=_SourceLoader(name, str(front)),
+        submodule_search_locations=[copy],
+    )
+    if spec is None or spec.loader is None:
+        raise ModuleFailedError(f"{front} cannot be loaded")
+    package = sys.modules[name] = module_from_spec(spec)
+    setattr(package, _IMPORT_PATHS, import_paths)
+    spec.loader.exec_module(package)
 
 
 def _class_of(module: ModuleType, name: str) -> type[Module]:
@@ -147,7 +163,7 @@ def _class_of(module: ModuleType, name: str) -> type[Module]:
 
 
 class _SourceLoader(SourceFileLoader):
-    """Compiles the source at each load. A folder without `__init__.py` is an empty package."""
+    """Compiles the source at each load. A copy without `__init__.py` is an empty package."""
 
     def path_stats(self, path: str) -> NoReturn:
         """Without times, Python neither reads bytecode nor writes any."""
@@ -159,46 +175,6 @@ class _SourceLoader(SourceFileLoader):
         return super().get_data(path)
 
 
-class _Finder(MetaPathFinder):
-    """Finds the modules of one package in the copy. No other finder is asked for them."""
-
-    def __init__(self, package: str, copy: Path, import_paths: Sequence[Path]) -> None:
-        self.package, self._copy = package, copy
-        self.import_paths = [str(path) for path in import_paths]
-
-    def find_spec(
-        self, fullname: str, _path: object = None, _target: object = None
-    ) -> ModuleSpec | None:
-        if fullname != self.package and not fullname.startswith(f"{self.package}."):
-            return None
-        place = self._copy.joinpath(*fullname.removeprefix(self.package).split(".")[1:])
-        front, source = place / "__init__.py", Path(f"{place}.py")
-        is_package = place.is_dir() and (front.is_file() or not source.is_file())
-        if is_package or source.is_file():
-            file = str(front if is_package else source)
-            return spec_from_file_location(
-                fullname,
-                file,
-                loader=_SourceLoader(fullname, file),
-                submodule_search_locations=[str(place)] if is_package else None,
-            )
-        for binary in (f"{place}{suffix}" for suffix in EXTENSION_SUFFIXES):
-            if Path(binary).is_file():
-                loader = ExtensionFileLoader(fullname, binary)
-                return spec_from_file_location(fullname, binary, loader=loader)
-        raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
-
-
-log = logging.getLogger(__name__)
-
-Result = TypeVar("Result")
-
-_BEGIN_LIMIT_S, _DISABLE_LIMIT_S, _CANCEL_LIMIT_S = 60.0, 5.0, 1.0
-_IMPORT = "the import"
-_MOST_TEXT = 20_000
-_END = object()
-
-
 class InProcessHost(ModuleHost):
     where = "in process"
 
@@ -207,13 +183,13 @@ class InProcessHost(ModuleHost):
         approved: ApprovedModule,
         services: Services,
         make_run: MakeCallRun | None = None,
+        on_stop: Callable[[], None] = lambda: None,
         *,
         begin_limit_s: float = _BEGIN_LIMIT_S,
         on_problem: Callable[[], None] = lambda: None,
-        on_stop: Callable[[], None] = lambda: None,
     ) -> None:
-        super().__init__(approved, services, make_run)
-        self._begin_limit_s, self._on_problem, self._on_stop = begin_limit_s, on_problem, on_stop
+        super().__init__(approved, services, make_run, on_stop)
+        self._begin_limit_s, self._on_problem = begin_limit_s, on_problem
         self._tasks = ModuleTasks()
         self._problems: dict[str, str] = {}
         self._handlers: dict[str, tuple[Callable[..., object], HandlerArguments]] = {}
@@ -227,25 +203,20 @@ class InProcessHost(ModuleHost):
 
     async def _start(self, caller: Caller) -> None:
         context, limit_s = _context_of(caller), self._begin_limit_s
-        try:
-            cls, self._declared = await self._run(
-                _IMPORT, asyncio.to_thread(self._load), limit_s, context
-            )
-            read_settings(cls.Settings, self._approved.config)
-            making = _awaited(cls, self._services)
-            made = await self._run("the constructor", making, limit_s, context)
-            self.instance = module = cast("Module", made)
-            spawned_by(module).failed = lambda error: self._note(
-                "in the background", traceback_of(error)
-            )
-            self._is_enabled = True
-            await self._run("on_enable", module.on_enable(), limit_s, context)
-            found = await self._run("interfaces", _awaited(module.interfaces), limit_s, context)
-            named = dict(found) if isinstance(found, Mapping) else {}
-            self._interfaces = {name: named.get(name, module) for name in self.declared.provides}
-        except BaseException:
-            await self.stop()
-            raise
+        loading = asyncio.to_thread(self._load)
+        cls, self._declared = await self._run(_IMPORT, loading, limit_s, context)
+        read_settings(cls.Settings, self._approved.config)
+        making = _awaited(cls, self._services)
+        made = await self._run("the constructor", making, limit_s, context)
+        self.instance = module = cast("Module", made)
+        spawned_by(module).failed = lambda error: self._note(
+            "in the background", traceback_of(error)
+        )
+        self._is_enabled = True
+        await self._run("on_enable", module.on_enable(), limit_s, context)
+        found = await self._run("interfaces", _awaited(module.interfaces), limit_s, context)
+        named = dict(found) if isinstance(found, Mapping) else {}
+        self._interfaces = {name: named.get(name, module) for name in self.declared.provides}
 
     async def stop(self) -> None:
         module, self.instance, self._interfaces = self.instance, None, {}
@@ -262,7 +233,7 @@ class InProcessHost(ModuleHost):
                 await asyncio.wait(tasks, timeout=_CANCEL_LIMIT_S)
         self._on_stop()
         self._handlers.clear()
-        unload(self.name, self._approved.tree)
+        unload(self._approved)
 
     def provides(self, name: str) -> bool:
         return self._is_enabled and name in self._interfaces
@@ -284,14 +255,12 @@ class InProcessHost(ModuleHost):
 
     async def _call(self, call: HandlerCall) -> object:
         function, takes = self._handler(call.handler)
-        bound = takes.bind(call.arguments, call.request)
-        work, context = _answer(function, bound), _context_of(call.caller)
+        context = _context_of(call.caller)
+        if call.is_event:
+            work = _awaited(function, **takes.bind_data(call.arguments))
+            return await self._run(call.handler, work, call.timeout_s, context)
+        work = _answer(function, takes.bind(call.arguments, call.request))
         return await self._run(call.handler, work, call.timeout_s, context, has_caller=True)
-
-    async def _tell(self, call: HandlerCall) -> None:
-        function, takes = self._handler(call.handler)
-        work = _awaited(function, **takes.bind_data(call.arguments))
-        await self._run(call.handler, work, call.timeout_s, _context_of(call.caller))
 
     async def _stream(self, call: HandlerCall) -> AsyncIterator[object]:
         """Each item is made when it is asked for, all of them in one context."""
@@ -301,9 +270,10 @@ class InProcessHost(ModuleHost):
         source = cast(AsyncGenerator[object, None], function(**bound))
         context = _context_of(call.caller)
         try:
-            while (
-                item := await self._run(handler, _next(source), None, context, has_caller=True)
-            ) is not _END:
+            while True:
+                item = await self._run(handler, _next(source), None, context, has_caller=True)
+                if item is _END:
+                    return
                 yield item
                 self._handler(handler)  # the module may have been stopped meanwhile
         finally:
@@ -313,25 +283,15 @@ class InProcessHost(ModuleHost):
             await asyncio.shield(self._tasks.begin(ending))
 
     def _load(self) -> tuple[type[Module], ModuleDeclaration]:
-        approved = self._approved
-        cls = load_class(
-            approved.copy,
-            approved.name,
-            approved.manifest,
-            approved.import_paths,
-            tree=approved.tree,
-        )
-        declared = describe(cls, approved.manifest)
-        if wrong := unlisted(declared, approved.manifest):
-            unload(approved.name, approved.tree)
+        cls = load_class(self._approved)
+        declared = describe(cls, self._approved.manifest)
+        if wrong := unlisted(declared, self._approved.manifest):
             raise ModuleFailedError("; ".join(wrong))
         return cls, declared
 
     def _handler(self, name: str) -> tuple[Callable[..., object], HandlerArguments]:
         if self.instance is None:
-            raise ModuleFailedError(
-                f"the module {self.name} is not running; `parachute modules status` says why"
-            )
+            raise self._not_running()
         if name not in self._handlers:
             function = resolve_handler(self.instance, name)
             self._handlers[name] = function, HandlerArguments(function)
@@ -393,8 +353,7 @@ class InProcessHost(ModuleHost):
 
 def traceback_of(error: BaseException) -> str:
     """The traceback as text, its end if it is very long: that is where the error is."""
-    text = "".join(traceback.format_exception(error)).rstrip()
-    return text if len(text) <= _MOST_TEXT else f"...\n{text[-_MOST_TEXT:]}"
+    return "".join(traceback.format_exception(error)).rstrip()[-_MOST_TEXT:]
 
 
 def _context_of(caller: Caller) -> contextvars.Context:

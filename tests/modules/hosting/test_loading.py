@@ -6,7 +6,7 @@ import compileall
 import importlib
 import py_compile
 import sys
-import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,9 @@ import pytest
 from parachuted.errors import ModuleFailedError
 from parachuted.modules.hosting.in_process import load_class, package_name, unload
 from parachuted.modules.module import Module
+from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.copies import read_tree
-from parachuted.modules.registry.manifest import Manifest, read_manifest
+from tests.modules.small_modules import approve
 from tests.modules.stranger import nothing_of_modules_is_left
 
 PLAIN = "name: stranger\nversion: 1.0.0\nmodule: module.py\n"
@@ -30,17 +31,16 @@ def _tidy():
     sys.path[:], sys.meta_path[:] = before
 
 
-def make(folder: Path, **files: str) -> tuple[Path, str, Manifest, str]:
+def make(folder: Path, *import_paths: Path, **files: str) -> ApprovedModule:
     for path, text in {"manifest.yaml": PLAIN, **files}.items():
         file = folder / (path if path.endswith((".md", ".yaml")) else f"{path}.py")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    return folder, "stranger", read_manifest(PLAIN), read_tree(folder).digest
+    return approve(folder, import_paths=import_paths)
 
 
 def load(folder: Path, *import_paths: Path, **files: str) -> type[Module]:
-    copy, name, manifest, tree = make(folder, **files)
-    return load_class(copy, name, manifest, import_paths, tree=tree)
+    return load_class(make(folder, *import_paths, **files))
 
 
 HEAD = "from parachuted.modules import Module\n"
@@ -75,19 +75,19 @@ class Stranger(_Half):
 
 def test_unloading_leaves_nothing_and_loading_again_runs_it_again(tmp_path):
     site, path = tmp_path / "site", list(sys.path)
-    one, two = (make(tmp_path / name, module=CLASS + f"# {name}\n") for name in ("one", "two"))
-    first = load_class(*one[:3], [site], tree=one[3])
+    one, two = (make(tmp_path / name, site, module=f"{CLASS}# {name}\n") for name in ("a", "b"))
+    first = load_class(one)
     assert sys.path == [*path, str(site)]
-    assert load_class(*one[:3], [site], tree=one[3]) is not first
-    load_class(*two[:3], [site], tree=two[3])
-    unload("stranger", one[3])
+    assert load_class(one) is not first
+    load_class(two)
+    unload(one)
     assert str(site) in sys.path, "another module's too"
-    unload("stranger", two[3])
+    unload(two)
 
     assert nothing_of_modules_is_left()
     assert sys.path == path
     with pytest.raises(ModuleNotFoundError):
-        importlib.import_module(package_name("stranger", one[3]))
+        importlib.import_module(package_name(one))
 
 
 def test_what_it_depends_on_shadows_nothing_of_the_daemon(tmp_path, monkeypatch):
@@ -107,26 +107,27 @@ def test_what_it_depends_on_shadows_nothing_of_the_daemon(tmp_path, monkeypatch)
 
 
 def test_no_bytecode_is_read_or_written(tmp_path):
-    copy, name, manifest, _tree = make(tmp_path / "m", module=CLASS.replace("'hello'", "'evil'"))
+    copy = make(tmp_path / "m", module=CLASS.replace("'hello'", "'evil'")).copy
     unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
     compileall.compile_dir(copy, quiet=2, invalidation_mode=unchecked)
     (copy / "module.py").write_text(CLASS)
-    tree = read_tree(copy).digest
+    approved = approve(copy)
 
-    assert load_class(copy, name, manifest, tree=tree).said == "hello"
-    assert read_tree(copy).digest == tree
+    assert load_class(approved).said == "hello"
+    assert read_tree(copy).digest == approved.tree
 
 
 def test_what_was_not_approved_does_not_begin_to_run(tmp_path):
-    copy, name, manifest, tree = make(tmp_path / "m", module=CLASS)
+    approved = make(tmp_path / "m", module=CLASS)
+    copy = approved.copy
     (copy / "module.py").write_text("raise SystemExit('evil')\n")
     with pytest.raises(ModuleFailedError, match="not what was approved"):
-        load_class(copy, name, manifest, tree=tree)
+        load_class(approved)
     (copy / "link.py").symlink_to("module.py")
     with pytest.raises(ModuleFailedError, match="is a link"):
-        load_class(copy, name, manifest, tree=tree)
+        load_class(approved)
     with pytest.raises(ModuleFailedError):
-        load_class(tmp_path / "nowhere", name, manifest, tree=tree)
+        load_class(replace(approved, copy=tmp_path / "nowhere"))
 
 
 @pytest.mark.parametrize(
@@ -150,26 +151,3 @@ def test_a_failure_at_import_is_the_modules_own_with_its_traceback(tmp_path, cod
     if "Zero" in reported:
         assert f'{tmp_path / "m" / "module.py"}", line 1' in str(failed.value)
         assert "1 / 0" in str(failed.value)
-
-
-def test_one_is_unloaded_while_others_are_imported():
-    until = threading.Event()
-
-    def import_others() -> None:
-        while not until.is_set():
-            for number in range(50):
-                sys.modules[f"parachute_modules_other.m{number}"] = sys
-            for number in range(50):
-                del sys.modules[f"parachute_modules_other.m{number}"]
-
-    importing = threading.Thread(target=import_others)
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    importing.start()
-    try:
-        for _ in range(50):
-            unload("stranger", "sha256:00000000")
-    finally:
-        until.set()
-        importing.join()
-        sys.setswitchinterval(interval)

@@ -195,6 +195,6 @@ def test_a_copy_that_is_exchanged_between_two_loads_does_not_run(rig):
     (one.copy.parent / "evil").rename(one.copy)
 
     with pytest.raises(ParachuteError, match="approve it again"):
-        load_class(one.copy, one.name, one.manifest, one.import_paths, tree=one.tree)
-    unload(one.name, one.tree)
+        load_class(one)
+    unload(one)
     assert not rig.mark.exists()
