@@ -398,9 +398,9 @@ def build_modules(
     def make_host(approved: ApprovedModule) -> ModuleHost:
         services = ModuleContext(approved, sources)
         if approved.trust != "untrusted":
-            return InProcessHost(approved, services, make_run, on_stop=services.close)
+            return InProcessHost(approved, services, make_run, services.close)
         made: ModuleHost = load_heavy_here("containers").ContainerHost(
-            approved, services, make_run, containers
+            approved, services, make_run, services.close, containers
         )
         return made
 

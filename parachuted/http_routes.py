@@ -22,6 +22,7 @@ from parachuted.config import SettingsListing, listed
 from parachuted.events.watched_vault import WatchedVault
 from parachuted.history import Restore
 from parachuted.home_files.vault_state import refuse_unfit
+from parachuted.modules.hosting.module_containers import ModuleClient
 from parachuted.modules.listed_agents import AgentListing
 from parachuted.processes.addresses import page_address, tls_address
 from parachuted.tools.migration import Migration
@@ -114,9 +115,9 @@ class HttpRoutes:
         """What answers on the port of a supervisor, where the settings name one."""
         return api.make_supervisor_app(self._front(), self._supervisor_routes())
 
-    async def serve_module(self, at: socket) -> Callable[[], Awaitable[None]]:
+    async def serve_module(self, at: socket, client: ModuleClient) -> Callable[[], Awaitable[None]]:
         """Answer a module in its container at that socket, until what this returns is called."""
-        return await api.serve_module(self._front(), self._modules.containers, at)
+        return await api.serve_module(self._front(), at, client)
 
     def _front(self) -> api.ApiMiddleware:
         watched, chosen = self._watched, self._watched.settings.api

@@ -21,7 +21,7 @@ from parachuted.api.routes.note_moves import NoteMoveRoutes
 from parachuted.api.routes.notes import NoteListingRoutes, NoteRoutes
 from parachuted.api.routes.search import SearchRoutes
 from parachuted.api.routes.sync import SyncRoutes
-from parachuted.modules.hosting.module_containers import ModuleContainers
+from parachuted.modules.hosting.module_containers import ModuleClient
 from parachuted.search import Search
 from parachuted.sync import FileDigests
 from parachuted.vault import Store, VaultIndex
@@ -64,10 +64,10 @@ def make_supervisor_app(front: ApiMiddleware, groups: Iterable[object]) -> web.A
 
 
 async def serve_module(
-    front: ApiMiddleware, containers: ModuleContainers, at: socket
+    front: ApiMiddleware, at: socket, client: ModuleClient
 ) -> Callable[[], Awaitable[None]]:
-    """Answer there what a module in a container may ask for, until the returned function runs."""
-    app = _make(front, routes_of(ModuleServiceRoutes(containers)))
+    """Answer there what that module in its container may ask, until the returned function runs."""
+    app = _make(front, routes_of(ModuleServiceRoutes(client)))
     server = HttpServer(app)
     await server.open_at([at])
     return server.close

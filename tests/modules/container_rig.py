@@ -83,7 +83,7 @@ class ContainerRig:
             ring=self.ring,
             clock=utc_now,
         )
-        self.containers.serve = partial(serve_module, front, self.containers)
+        self.containers.serve = partial(serve_module, front)
 
 
 @asynccontextmanager
@@ -97,7 +97,7 @@ async def hosted(
     """An untrusted module of that body, at work in a process, or where that rig has it run."""
     approved = approve(write_module(folder / "copy", body, **more), trust="untrusted")
     containers = (rig or ContainerRig(folder / "rig")).containers
-    host = ContainerHost(approved, services or StubServices(), None, containers)
+    host = ContainerHost(approved, services or StubServices(), None, lambda: None, containers)
     await host.start()
     try:
         yield host

@@ -1,16 +1,18 @@
 """The program in the container of an untrusted module: it loads the approved copy as the daemon
-would, and serves it on a unix socket. The daemon trusts nothing that it says.
+would, and answers the calls on its stdin. The daemon trusts nothing that it says.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import logging
 import os
 import sys
 import threading
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import partial
@@ -19,7 +21,6 @@ from typing import Any, cast
 from uuid import uuid4
 
 import aiohttp
-from aiohttp import web
 from pydantic import TypeAdapter
 
 from parachuted.access.caller import NO_CALLER
@@ -31,29 +32,27 @@ from parachuted.modules.hosting.service_calls import (
     ACCESSES,
     API_SOCKET,
     CALL_HEADER,
+    ERRORS,
     LARGEST_UPLOAD,
+    LINES,
     METHODS,
-    MODULE_SOCKET,
     SERVICES,
-    answer_document,
-    error_document,
-    error_of,
-    json_of,
+    ModuleLine,
+    SentError,
+    read_sent,
     remote_value,
-    source_of,
 )
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.arguments import RequestParts
 from parachuted.modules.registry.declaration import ModuleDeclaration
 from parachuted.modules.registry.manifest import FILE, read_manifest
-from parachuted.modules.results import dump_json, to_json
+from parachuted.modules.results import BytesResponse, MemoryBody, Response, to_json
 from parachuted.modules.services import CurrentCall, Services
 from parachuted.vault import NOTE_SUFFIXES
 
 CALL: ContextVar[str] = ContextVar("parachuted_call", default="")
 """The id of the call that the code works on; all that it begins has it too."""
 
-_LARGEST = 64 << 20
 _NOW_S = 30.0
 _OK = 200
 _ABSENT = uuid4().hex  # the default of a state value that is absent
@@ -62,92 +61,90 @@ _DECLARED: TypeAdapter[ModuleDeclaration] = TypeAdapter(ModuleDeclaration)
 
 def main() -> None:
     """Serve one module until the daemon closes stdin."""
-    started = json.loads(sys.stdin.buffer.readline())
-    os.dup2(1, 2)  # all that is printed is for the module's log
-    threading.Thread(target=_end_with_stdin, name="stdin", daemon=True).start()
-    asyncio.run(_serve(**started))
+    asyncio.run(_serve(os.dup(1)))
 
 
-def _end_with_stdin() -> None:
-    sys.stdin.buffer.read()
-    os._exit(0)
+async def _serve(stdout: int) -> None:
+    """Answer each line of stdin on that descriptor, and log there what the module prints."""
+    loop, module = asyncio.get_running_loop(), _ServedModule(stdout)
+    printed, printing = os.pipe()
+    for end in (1, 2):
+        os.dup2(printing, end)
 
+    def read_calls() -> None:
+        for line in sys.stdin.buffer:
+            asyncio.run_coroutine_threadsafe(module.answer(**json.loads(line)), loop)
+        os._exit(0)
 
-async def _serve(
-    module: dict[str, Any], data_folder: str, key: str, api: str, own: str, *, has_model: bool
-) -> None:
-    copy, import_paths = Path(module["copy"]), tuple(map(Path, module["import_paths"]))
-    manifest = read_manifest((copy / FILE).read_bytes())
-    found = {**module, "copy": copy, "import_paths": import_paths, "manifest": manifest}
-    approved = ApprovedModule(**found)
-    log = logging.getLogger(f"parachuted.modules.{approved.name}")
-    log.setLevel(logging.DEBUG)
-    log.propagate = False
-    for logger in (log, logging.getLogger("parachuted")):  # and what is said of the module
-        logger.addHandler(_LogLines())
-    daemon = DaemonConnection(_short(api, API_SOCKET), key, approved.name)
-    services = cast(
-        "Services",
-        HttpServices(approved, log, daemon, data_folder=Path(data_folder), has_model=has_model),
-    )
-    app = web.Application(client_max_size=_LARGEST)
-    app.router.add_post("/{verb}", _ServedModule(approved, services).answer)
-    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0)
-    await runner.setup()
-    await web.UnixSite(runner, _short(own, MODULE_SOCKET), backlog=512).start()
-    _say({"ready": True})
+    def read_printed() -> None:
+        with os.fdopen(printed, errors="replace") as lines:
+            for line in lines:
+                module.say(text=line.rstrip())
+
+    for work in (read_calls, read_printed):
+        threading.Thread(target=work, name=work.__name__, daemon=True).start()
     await asyncio.Event().wait()  # for ever: the end of stdin is the end of the process
 
 
-def _short(folder: str, name: str) -> str:
-    """The path of a socket has at most 107 bytes."""
-    return f"/proc/self/fd/{os.open(folder, os.O_PATH | os.O_CLOEXEC)}/{name}"
+class _ServedModule(logging.Handler):
+    """The module, and the log of what it and we say of it."""
 
+    def __init__(self, stdout: int) -> None:
+        super().__init__()
+        self._stdout, self._turn = os.fdopen(stdout, "wb", 0), threading.Lock()
+        self._running: InProcessHost | None = None
 
-def _say(document: Mapping[str, object]) -> None:
-    os.write(1, f"\n{json.dumps(document)}\n".encode())
+    def say(self, **line: Any) -> None:  # noqa: ANN401  as ModuleLine takes it
+        problem = self._running.problem if self._running is not None else None
+        data = LINES.dump_json(ModuleLine(**line, problem=problem), exclude_defaults=True)
+        with self._turn:
+            self._stdout.write(data + b"\n")
 
-
-class _LogLines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        _say({"level": record.levelno, "text": self.format(record)})
+        self.say(text=self.format(record), level=record.levelno)
 
-
-class _ServedModule:
-    def __init__(self, approved: ApprovedModule, services: Services) -> None:
-        self._running = InProcessHost(
-            approved, services, on_problem=lambda: _say({"problem": self._running.problem})
-        )
-
-    async def answer(self, request: web.Request) -> web.Response:
-        CALL.set(request.headers.get(CALL_HEADER, ""))
+    async def answer(self, call: str, verb: str, asked: dict[str, Any]) -> None:
+        CALL.set(call)
         try:
-            asked = json_of(await request.read())
-            answer = answer_document(await self._done(request.match_info["verb"], asked))
+            result = await self._done(verb, asked)
         except Exception as error:  # noqa: BLE001  it goes to the caller
-            answer = error_document(error)
-        return web.Response(body=dump_json({**answer, "problem": self._running.problem}))
+            self.say(call=call, error=SentError.of(error))
+            return
+        if isinstance(result, BytesResponse):
+            self.say(call=call, file=result)
+        elif isinstance(result, Response):
+            self.say(call=call, response=result)
+        else:
+            self.say(call=call, value=result)
 
     async def _done(self, verb: str, asked: dict[str, Any]) -> object:
-        running = self._running
-        match verb:
-            case "start":
-                await running.start()
-                return _DECLARED.dump_python(running.declared, mode="json")
-            case "interface":
-                return to_json(await running.call_interface(**asked, caller=NO_CALLER))
-            case "call":
-                return await running.call(_call_of(**asked))
-            case "tell":
-                await running.tell(_call_of(**asked))
-            case "stop":
-                await running.stop()
-        return None
+        if verb == "start":
+            self._running = running = self._load(**asked)
+            await running.start()
+            return _DECLARED.dump_python(running.declared, mode="json")
+        running = cast("InProcessHost", self._running)
+        if verb == "interface":
+            return to_json(await running.call_interface(**asked, caller=NO_CALLER))
+        if verb == "stop":
+            await running.stop()
+            return None
+        request, body = asked.pop("request"), asked.pop("body")
+        source = MemoryBody(body[0], base64.b64decode(body[1])) if body else None
+        parts = RequestParts(**{**request, "source": source})
+        return await running.call(HandlerCall(request=parts, **asked))
 
-
-def _call_of(request: dict[str, Any], source: dict[str, Any] | None, **asked: Any) -> HandlerCall:  # noqa: ANN401  JSON
-    parts = RequestParts(**{**request, "source": source_of(source)})
-    return HandlerCall(request=parts, **asked)
+    def _load(self, module: dict[str, Any], **services: Any) -> InProcessHost:  # noqa: ANN401  JSON
+        copy, import_paths = Path(module["copy"]), tuple(map(Path, module["import_paths"]))
+        manifest = read_manifest((copy / FILE).read_bytes())
+        found = {**module, "copy": copy, "import_paths": import_paths, "manifest": manifest}
+        approved = ApprovedModule(**found)
+        for name in (f"parachuted.modules.{approved.name}", "parachuted"):
+            logging.getLogger(name).addHandler(self)
+        log = logging.getLogger(f"parachuted.modules.{approved.name}")
+        log.setLevel(logging.DEBUG)
+        log.propagate = False
+        given = cast("Services", HttpServices(approved, log, **services))
+        return InProcessHost(approved, given, on_problem=self.say)
 
 
 class DaemonConnection:
@@ -155,8 +152,9 @@ class DaemonConnection:
 
     def __init__(self, at: str, key: str, module: str) -> None:
         self._at, self._key, self._module = at, key, module
-        self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
-        self._other_loop: asyncio.AbstractEventLoop | None = None
+        self._session: aiohttp.ClientSession | None = None
+        self._loop = asyncio.new_event_loop()  # of its own, so that synchronous code can wait
+        threading.Thread(target=self._loop.run_forever, name="daemon", daemon=True).start()
 
     async def ask(self, service: str, /, *args: object, **kwargs: object) -> Any:  # noqa: ANN401  what the service returns
         method = METHODS[service]
@@ -164,18 +162,19 @@ class DaemonConnection:
 
     def ask_now(self, service: str, /, *args: object) -> Any:  # noqa: ANN401  what the service returns
         """The same for synchronous code; it blocks the loop until the answer arrives."""
-        if self._other_loop is None:
-            self._other_loop = asyncio.new_event_loop()
-            threading.Thread(target=self._other_loop.run_forever, daemon=True).start()
         method = METHODS[service]
-        sent = self.send(service, method.dump_body(args, {}), limit_s=_NOW_S)
-        answer = asyncio.run_coroutine_threadsafe(sent, self._other_loop).result()
-        return method.load_result(answer)
+        return method.load_result(self._begin(service, method.dump_body(args, {})).result(_NOW_S))
 
-    async def send(self, service: str, body: bytes, *, limit_s: float | None = None) -> bytes:
-        loop = asyncio.get_running_loop()
-        if loop not in self._sessions:
-            self._sessions[loop] = aiohttp.ClientSession(
+    async def send(self, service: str, body: bytes) -> bytes:
+        return await asyncio.wrap_future(self._begin(service, body))
+
+    def _begin(self, service: str, body: bytes) -> Future[bytes]:
+        sending = self._send(service, body, {CALL_HEADER: CALL.get()})
+        return asyncio.run_coroutine_threadsafe(sending, self._loop)
+
+    async def _send(self, service: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
                 "http://localhost",
                 connector=aiohttp.UnixConnector(self._at, limit=48),
                 timeout=aiohttp.ClientTimeout(total=None),
@@ -186,17 +185,13 @@ class DaemonConnection:
                 },
             )
         path = SERVICES.format(name=self._module, service=service)
-        headers = {CALL_HEADER: CALL.get()} if CALL.get() else {}
         try:
-            async with (
-                asyncio.timeout(limit_s),
-                self._sessions[loop].post(path, data=body, headers=headers) as response,
-            ):
+            async with self._session.post(path, data=body, headers=headers) as response:
                 answer = await response.read()
-        except (aiohttp.ClientError, TimeoutError) as error:
+        except aiohttp.ClientError as error:
             raise ModuleFailedError(f"the daemon did not answer: {error}") from error
         if response.status != _OK:
-            raise error_of(json_of(answer))
+            raise read_sent(ERRORS, answer).exception()
         return answer
 
 
@@ -256,13 +251,17 @@ class HttpServices:
         self,
         approved: ApprovedModule,
         log: logging.Logger,
-        daemon: DaemonConnection,
         *,
-        data_folder: Path,
+        data_folder: str,
         has_model: bool,
+        key: str,
+        api: str,
     ) -> None:
         self.name, self.config, self.log = approved.name, approved.config, log
-        self.data_folder, self.has_model, self.daemon = data_folder, has_model, daemon
+        self.data_folder, self.has_model = Path(data_folder), has_model
+        # the path of a socket has at most 107 bytes
+        at = f"/proc/self/fd/{os.open(api, os.O_PATH | os.O_CLOEXEC)}/{API_SOCKET}"
+        self.daemon = daemon = DaemonConnection(at, key, approved.name)
         for name in ACCESSES:
             setattr(self, name, _HTTP_ACCESSES.get(name, HttpAccess)(name, daemon))
         self.run_agent = partial(daemon.ask, "run_agent")

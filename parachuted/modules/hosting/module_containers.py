@@ -1,21 +1,19 @@
 """What the containers of untrusted modules share: folders, sockets and keys of the API.
 
-A key opens the routes of `api/routes/module_services.py` for its module alone, where the
-GrantedVault of its services decides about files, by the manifest and by the call that a request
-names. A module can name another of its calls than the one that it works on; so what it may do by
-its permissions, it can reveal to any caller, and strangers' text read on one call marks all.
+A key opens the routes of `api/routes/module_services.py` at the socket of its container alone,
+where the GrantedVault of its module's services decides about files, by the manifest and by the call
+that a request names. A module can name another of its calls than the one that it works on; so what
+it may do by its permissions, it can reveal to any caller, and strangers' text read on one call
+marks all.
 """
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import inspect
-import logging
 import os
+import shutil
 import socket
-import stat
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import (
@@ -36,7 +34,6 @@ from parachuted.access.caller import Caller, acting
 from parachuted.access.strangers import Taint
 from parachuted.agents.gateway.listeners import listen_in
 from parachuted.agents.sandbox import Container, ContainerProgram, Sandboxes
-from parachuted.agents.sandbox.options import container_user
 from parachuted.errors import (
     ActRefusedError,
     AgentUnavailableError,
@@ -44,11 +41,9 @@ from parachuted.errors import (
     ModuleFailedError,
 )
 from parachuted.keys import KeyRing, Scope, mint
-from parachuted.modules.hosting.service_calls import API_SOCKET, METHODS, MODULE_SOCKET, OwnServices
+from parachuted.modules.hosting.service_calls import API_SOCKET, METHODS, OwnServices
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.services import Services
-
-log = logging.getLogger(__name__)
 
 SCOPE = "module-services"
 LARGEST = 8 << 20
@@ -61,133 +56,11 @@ _CONFIG = SandboxConfig(memory="1g", cpus=1.0, pids_limit=64)
 # A scan of all installed packages for plugins of pydantic takes a sixth of a start.
 _BOOT = (
     "import os, sys; os.environ['PYDANTIC_DISABLE_PLUGINS'] = '__all__'; "
-    "sys.path += [one for one in sys.argv[1:] if one not in sys.path]; from "
+    "sys.path += [path for path in sys.argv[1:] if path not in sys.path]; from "
     "parachuted.modules.hosting.container_main import main; main()"
 )
 # without the site module: packages come by _BOOT alone, as the interpreter is not the environment's
 _PYTHON_OPTIONS = ("-I", "-S", "-B", "-u", "-X", "utf8", "-c", _BOOT)
-
-ServeModules = Callable[[socket.socket], Awaitable[Callable[[], Awaitable[None]]]]
-
-
-class ModuleContainers:
-    """`serve` has the API answer at a socket until what it returns is called."""
-
-    def __init__(
-        self,
-        folder: Path,
-        secret: Iterable[Path],
-        sandboxes: Sandboxes | None,
-        ring: KeyRing,
-        clock: Callable[[], datetime],
-    ) -> None:
-        """`folder` is a private folder of the home; no container may see one of `secret`."""
-        self._folder, self._secret, self.sandboxes = folder, tuple(secret), sandboxes
-        self._ring, self._clock = ring, clock
-        self._clients: dict[str, ModuleClient] = {}
-        self.serve: ServeModules | None = None
-
-    @asynccontextmanager
-    async def place(self) -> AsyncIterator[ContainerPlace]:
-        """Folders for one container, gone when it is left; the API answers at a socket there."""
-        place = ContainerPlace(self._folder / uuid4().hex[:12])
-        if self.serve is None:
-            raise ModuleFailedError("the API is not open yet")
-        try:
-            await asyncio.to_thread(place.make)
-            end = await self.serve(listen_in(place.api, API_SOCKET))
-            try:
-                yield place
-            finally:
-                await end()
-        finally:
-            await asyncio.to_thread(drop_tree, place.folder)
-
-    def run(
-        self, approved: ApprovedModule, place: ContainerPlace, data: Path
-    ) -> AbstractAsyncContextManager[Container]:
-        """Raises ModuleFailedError where the container would see a secret."""
-        if self.sandboxes is None:
-            raise AgentUnavailableError("no sandboxes are made here")
-        package = Path(parachuted.__file__).resolve().parent
-        packages = [Path(path) for path in sys.path if Path(path).name.endswith("-packages")]
-        wanted = {*packages, package, approved.copy, *approved.import_paths, place.api}
-        # An environment's interpreter is a copy, or a link to a link elsewhere, and is not mounted.
-        python = os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable)
-        wanted |= {Path(path).resolve() for path in (sys.base_prefix, sys.base_exec_prefix)}
-        wanted = {
-            path for path in wanted if path.is_dir() and path not in {Path("/usr"), Path("/")}
-        }
-        readable = sorted(path for path in wanted if wanted.isdisjoint(path.parents))
-        for path in readable:
-            for secret in self._secret:
-                if secret == path.resolve() or path.resolve() in secret.parents:
-                    raise ModuleFailedError(
-                        f"{secret} lies in {path}, which Python needs: nothing can keep a module's "
-                        "container out of it"
-                    )
-        return self.sandboxes.run(
-            ContainerProgram(
-                command=(python, *_PYTHON_OPTIONS, str(package.parent), *map(str, packages)),
-                env={},
-                readable=tuple(readable),
-                writable=(place.own, data),
-                config=_CONFIG,
-            )
-        )
-
-    async def sweep(self) -> None:
-        """Remove what an earlier daemon left. Docker is asked only if there is something."""
-        left = await asyncio.to_thread(
-            lambda: list(self._folder.iterdir()) if self._folder.is_dir() else []
-        )
-        if left and self.sandboxes is not None:
-            await self.sandboxes.sweep()
-        for folder in left:
-            try:
-                await asyncio.to_thread(drop_tree, folder)
-            except OSError as error:
-                log.warning("a module's folder was not removed", extra={"reason": str(error)})
-
-    @contextmanager
-    def admitted(self, client: ModuleClient) -> Iterator[str]:
-        """A key for that module, which opens its own services until this ends."""
-        scope = Scope(module=SCOPE, capabilities=frozenset({"write"}))
-        made = mint(f"module {client.name}", [scope], now=self._clock())
-        self._clients[made.key.id] = client
-        with self._ring.lent(made.key):
-            try:
-                yield made.secret
-            finally:
-                del self._clients[made.key.id]
-
-    def find_client(self, key: str, name: str) -> ModuleClient:
-        """Raises ActRefusedError where that is not the key of that module."""
-        found = self._clients.get(key)
-        if found is None or found.name != name:
-            raise ActRefusedError("only the module itself, in its container, can ask for that")
-        return found
-
-
-class ContainerPlace:
-    """The folders of one container: `api` holds the daemon's socket, `own` the module's."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.api, self.own = folder, folder / "api", folder / "own"
-
-    def make(self) -> None:
-        self.folder.mkdir(mode=0o700, parents=True)
-        for folder in (self.api, self.own):
-            folder.mkdir(mode=0o755)
-        os.chown(self.own, *container_user())
-
-    def socket(self) -> int:
-        """By a descriptor: the module could put a link to another socket in its place."""
-        found = os.open(self.own / MODULE_SOCKET, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-        if not stat.S_ISSOCK(os.fstat(found).st_mode):
-            os.close(found)
-            raise ModuleFailedError("the module has no socket where it should be")
-        return found
 
 
 class ModuleClient:
@@ -262,14 +135,80 @@ class ModuleClient:
         self._taint.read_by(caller.taint, "in another call")
 
 
-def drop_tree(folder: Path) -> None:
-    """Remove a folder that a module could write but no longer does, however deep, locked or odd its
-    content: the system's programs reach what no path is long enough for. May raise OSError.
-    """
-    if folder.is_symlink():
-        raise OSError(errno.ELOOP, "a link in the place of a folder is not followed", str(folder))
-    if folder.exists():
-        for command in (("chmod", "-R", "u+rwx"), ("rm", "-rf")):
-            subprocess.run([*command, "--", folder], capture_output=True, check=False)  # noqa: S603  our own words
-        if folder.exists():
-            raise OSError(errno.ENOTEMPTY, "the folder could not be removed", str(folder))
+ServeModule = Callable[[socket.socket, ModuleClient], Awaitable[Callable[[], Awaitable[None]]]]
+
+
+class ModuleContainers:
+    """`serve` has the API answer a module at a socket until what it returns is called."""
+
+    def __init__(
+        self,
+        folder: Path,
+        secret: Iterable[Path],
+        sandboxes: Sandboxes | None,
+        ring: KeyRing,
+        clock: Callable[[], datetime],
+    ) -> None:
+        """`folder` is a private folder of the home; no container may see one of `secret`."""
+        self._folder, self._secret, self.sandboxes = folder, tuple(secret), sandboxes
+        self._ring, self._clock = ring, clock
+        self.serve: ServeModule | None = None
+
+    @asynccontextmanager
+    async def served(self, client: ModuleClient) -> AsyncIterator[tuple[Path, str]]:
+        """A folder with a socket at which the API answers that module, and a key for it."""
+        if self.serve is None:
+            raise ModuleFailedError("the API is not open yet")
+        scope = Scope(module=SCOPE, capabilities=frozenset({"write"}))
+        made = mint(f"module {client.name}", [scope], now=self._clock())
+        folder = self._folder / uuid4().hex[:12]
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o755)
+            end = await self.serve(listen_in(folder, API_SOCKET), client)
+            try:
+                with self._ring.lent(made.key):
+                    yield folder, made.secret
+            finally:
+                await end()
+        finally:
+            shutil.rmtree(folder)
+
+    def run(
+        self, approved: ApprovedModule, api: Path, data: Path
+    ) -> AbstractAsyncContextManager[Container]:
+        """Raises ModuleFailedError where the container would see a secret."""
+        if self.sandboxes is None:
+            raise AgentUnavailableError("no sandboxes are made here")
+        package = Path(parachuted.__file__).resolve().parent
+        packages = [Path(path) for path in sys.path if Path(path).name.endswith("-packages")]
+        wanted = {*packages, package, approved.copy, *approved.import_paths, api}
+        # An environment's interpreter is a copy, or a link to a link elsewhere, and is not mounted.
+        python = os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable)
+        wanted |= {Path(path).resolve() for path in (sys.base_prefix, sys.base_exec_prefix)}
+        wanted = {
+            path for path in wanted if path.is_dir() and path not in {Path("/usr"), Path("/")}
+        }
+        readable = sorted(path for path in wanted if wanted.isdisjoint(path.parents))
+        for path in readable:
+            for secret in self._secret:
+                if secret.is_relative_to(path.resolve()):
+                    raise ModuleFailedError(
+                        f"{secret} lies in {path}, which Python needs: nothing can keep a module's "
+                        "container out of it"
+                    )
+        return self.sandboxes.run(
+            ContainerProgram(
+                command=(python, *_PYTHON_OPTIONS, str(package.parent), *map(str, packages)),
+                env={},
+                readable=tuple(readable),
+                writable=(data,),
+                config=_CONFIG,
+            )
+        )
+
+    async def sweep(self) -> None:
+        """Remove what an earlier daemon left. Docker is asked only if there is something."""
+        if self.sandboxes is not None and self._folder.is_dir():
+            await self.sandboxes.sweep()
+        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)

@@ -4,43 +4,32 @@ ask for is declared once: by the annotations of its services' methods.
 
 from __future__ import annotations
 
-import base64
 import inspect
-import json
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import fields
-from datetime import datetime
 from functools import cached_property
-from types import MappingProxyType
-from typing import Annotated, Any, get_args, get_type_hints
+from types import GenericAlias, MappingProxyType
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 from pydantic import (
     BaseModel,
+    BeforeValidator,
     ConfigDict,
+    Field,
     PlainSerializer,
-    PlainValidator,
     TypeAdapter,
     ValidationError,
     create_model,
 )
+from pydantic.dataclasses import dataclass
 from pydantic_core import PydanticSerializationError
 
 from parachuted import errors
 from parachuted.access.notes import Note, NoteLink, NoteSection, Upload
-from parachuted.errors import (
-    ConflictError,
-    ModuleFailedError,
-    ParachuteError,
-)
+from parachuted.errors import ConflictError, ModuleFailedError
 from parachuted.modules.checks import mistakes_in
-from parachuted.modules.module import is_every_modules
-from parachuted.modules.results import (
-    Body,
-    BytesResponse,
-    Response,
-    body_in_memory,
-    to_json,
-)
+from parachuted.modules.results import BytesResponse, Response, to_json
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import (
     ActivityAccess,
@@ -54,36 +43,43 @@ from parachuted.runs.granted_vault import GrantedVault
 from parachuted.texts.json_limits import check_json
 from parachuted.vault import printable
 
-API_SOCKET, MODULE_SOCKET = "api.sock", "module.sock"
+API_SOCKET = "api.sock"
 CALL_HEADER = "X-Parachute-Call"
 SERVICES = "/api/modules/{name}/services/{service}"
 LARGEST_BODY = 16 << 20
 LARGEST_UPLOAD = 5 << 20  # as base64 in JSON it has room in a request
+_MOST_MISTAKES, _MOST_TEXT = 5, 20_000
 _STRICT = ConfigDict(extra="forbid", strict=True, ser_json_bytes="base64", val_json_bytes="base64")
-_BASE64 = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+_BASE64 = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
+
+Sent = TypeVar("Sent")
 
 
-def _note_to_json(note: Note) -> Mapping[str, object]:
+def read_sent(kind: TypeAdapter[Sent], data: bytes) -> Sent:
+    """Raises ModuleFailedError: who sends it is not trusted."""
+    try:
+        check_json(data)
+        return kind.validate_json(data)
+    except ValueError as error:
+        mistakes = mistakes_in(error) if isinstance(error, ValidationError) else [str(error)]
+        says = "; ".join(mistakes[:_MOST_MISTAKES])
+        raise ModuleFailedError(f"what was sent is invalid: {says}") from error
+
+
+def _dump_note(note: Note) -> Mapping[str, object]:
     """All of it: the other end has no index to look links up in."""
     found = {field.name: getattr(note, field.name) for field in fields(note)}
-    times = {name: getattr(note, name).isoformat() for name in ("created", "modified")}
-    whole = to_json({**found, "sections": note.sections, "links": note.links})
-    return {**whole, **times}  # type: ignore[dict-item]
+    return {**found, "sections": note.sections, "links": note.links}
 
 
-def _note_of(value: Any) -> Note:  # noqa: ANN401  JSON
-    found = dict(value)
+def _note_fields(sent: Mapping[str, Any]) -> Mapping[str, object]:
+    found = dict(sent)
     sections = tuple(NoteSection(**section) for section in found.pop("sections"))
     links = tuple(NoteLink(**link) for link in found.pop("links"))
-    times = {name: datetime.fromisoformat(found[name]) for name in ("created", "modified")}
-    return Note(
-        **{**found, **times, "tags": tuple(found["tags"])},
-        find_sections=lambda _text: sections,
-        find_links=lambda _text: links,
-    )
+    return {**found, "find_sections": lambda _text: sections, "find_links": lambda _text: links}
 
 
-WholeNote = Annotated[Note, PlainValidator(_note_of), PlainSerializer(_note_to_json)]
+WholeNote = Annotated[Note, BeforeValidator(_note_fields), PlainSerializer(_dump_note)]
 
 
 class ServiceMethod:
@@ -107,19 +103,14 @@ class ServiceMethod:
         return create_model(self._function.__name__, __config__=_STRICT, **found)
 
     @cached_property
-    def _result(self) -> type[BaseModel]:
+    def _result(self) -> TypeAdapter[tuple[Any]]:
         hint: Any = self._hints["return"]
-        hint = WholeNote if hint is Note else hint
-        return create_model(self._function.__name__, __config__=_BASE64, value=(hint, ...))
+        alone: Any = GenericAlias(tuple, (WholeNote if hint is Note else hint,))
+        return TypeAdapter(alone, config=_BASE64)
 
     def dump_body(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> bytes:
-        """Raises TypeError, and ModuleFailedError for what JSON has not."""
-        bound = self._signature.bind(*args, **kwargs)
-        arguments: dict[str, Any] = {
-            name: to_json(value) if _is_any(self._hints[name]) else value
-            for name, value in bound.arguments.items()
-        }
-        body = self._body.model_construct(**arguments)
+        """Raises TypeError, also for what JSON has not."""
+        body = self._body.model_construct(**self._signature.bind(*args, **kwargs).arguments)
         try:
             return body.model_dump_json(exclude_unset=True, warnings=False).encode()
         except PydanticSerializationError as error:
@@ -127,31 +118,15 @@ class ServiceMethod:
 
     def load_body(self, body: bytes) -> inspect.BoundArguments:
         """Raises ModuleFailedError: who sends it is not trusted."""
-        try:
-            check_json(body)
-            asked = self._body.model_validate_json(body)
-        except ValueError as error:
-            mistakes = mistakes_in(error) if isinstance(error, ValidationError) else [str(error)]
-            raise ModuleFailedError(
-                f"the module's request is invalid: {'; '.join(mistakes[:_MOST_MISTAKES])}"
-            ) from error
+        asked = read_sent(TypeAdapter(self._body), body)
         return self._signature.bind(**dict(asked))
 
     def dump_result(self, result: object) -> bytes:
         value = to_json(result) if self._hints["return"] is object else result
-        answer = self._result.model_construct(value=value)
-        return answer.model_dump_json(warnings=False).encode()
+        return self._result.dump_json((value,), warnings=False)
 
     def load_result(self, answer: bytes) -> Any:  # noqa: ANN401  what the annotation says
-        """Raises ModuleFailedError."""
-        try:
-            return vars(self._result.model_validate_json(answer))["value"]
-        except ValidationError as error:
-            raise ModuleFailedError(f"the daemon's answer is invalid: {error}") from error
-
-
-def _is_any(hint: object) -> bool:
-    return hint is object or any(_is_any(inner) for inner in get_args(hint))
+        return self._result.validate_json(answer)[0]
 
 
 class OwnServices:
@@ -171,16 +146,11 @@ class OwnServices:
     async def interface(
         self, name: str, method: str, args: list[object], kwargs: dict[str, object]
     ) -> object:
-        """Call another module's object, but for what every module has: it uses its own rights."""
         found = self._services.get_interface(name)
-        if found is None:
-            raise ModuleFailedError(f"no module provides {name[:80]} now")
-        is_its_own = not method.startswith("_") and not is_every_modules(method, found)
-        function = getattr(found, method, None) if is_its_own else None
+        function = None if method.startswith("_") else getattr(found, method, None)
         if not callable(function):
-            raise ModuleFailedError(f"{name[:80]} has no method {method[:80]}")
-        result = function(*args, **kwargs)
-        return await result if inspect.isawaitable(result) else result
+            raise ModuleFailedError(f"no module provides {name[:80]} with a method {method[:80]}")
+        return await function(*args, **kwargs)
 
     async def notes_at(self, paths: list[str]) -> tuple[list[WholeNote], dict[str, str]]:
         """The notes, and why others were left out."""
@@ -225,94 +195,76 @@ METHODS: Mapping[str, ServiceMethod] = MappingProxyType(
 )
 """All that a module may ask for, such as `vault.read`."""
 
-_ELSEWHERE = {ParachuteError, errors.ConfigError, ConflictError}
+_APART_ERRORS = {errors.ParachuteError, errors.ConfigError, ConflictError}
 _BY_NAME: Mapping[str, type[Exception]] = MappingProxyType(
     {
         kind.__name__: kind
         for kind in (TypeError, ValueError, *vars(errors).values())
-        if isinstance(kind, type) and issubclass(kind, Exception) and kind not in _ELSEWHERE
+        if isinstance(kind, type) and issubclass(kind, Exception) and kind not in _APART_ERRORS
     }
 )
-_SIDES = ("base", "ours", "theirs")
-_MOST_MISTAKES = 5
-_MOST_TEXT = 20_000
 
 
-def error_document(error: BaseException) -> Mapping[str, object]:
-    """Only errors that authors or callers are promised keep their class."""
-    message = (str(error) or type(error).__name__)[-_MOST_TEXT:]  # the end says what it was
-    more: dict[str, object] = {}
-    name = next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _BY_NAME), None)
-    if isinstance(error, ConflictError):
-        name = ConflictError.__name__
-        more = {side: base64.b64encode(getattr(error, side)).decode() for side in _SIDES}
-        more["is_known"] = error.is_known
-    elif name is None:
-        name, message = ModuleFailedError.__name__, f"{type(error).__name__}: {message}"
-    return {"error": name, "message": message, **more}
+@dataclass(frozen=True, slots=True, kw_only=True, config=_BASE64)
+class SentError:
+    """Only errors that authors or callers are promised keep their class; the texts are those of a
+    ConflictError.
+    """
 
+    error: str
+    message: str
+    base: bytes | None = None
+    ours: bytes = b""
+    theirs: bytes = b""
+    is_known: bool = True
 
-def error_of(document: object) -> Exception:
-    found: Mapping[Any, Any] = document if isinstance(document, Mapping) else {}
-    message = str(found.get("message", "the other end said nothing"))[-_MOST_TEXT:]
-    name = found.get("error")
-    if name == ConflictError.__name__:
-        try:
-            sides = {side: base64.b64decode(str(found[side])) for side in _SIDES}
-        except (KeyError, ValueError):
-            return ModuleFailedError(message)
-        return ConflictError(message, **sides, is_known=found.get("is_known") is True)
-    return _BY_NAME.get(str(name), ModuleFailedError)(message)
+    @classmethod
+    def of(cls, error: BaseException) -> SentError:
+        message = (str(error) or type(error).__name__)[-_MOST_TEXT:]  # the end says what it was
+        names = [kind.__name__ for kind in type(error).__mro__]
+        name = next((name for name in names if name in _BY_NAME), None)
+        if isinstance(error, ConflictError):
+            texts = {side: getattr(error, side) for side in ("base", "ours", "theirs")}
+            return cls(error=names[0], message=message, **texts, is_known=error.is_known)
+        if name is None:
+            return cls(error="ModuleFailedError", message=f"{names[0]}: {message}")
+        return cls(error=name, message=message)
 
-
-def json_of(data: bytes) -> Any:  # noqa: ANN401  JSON
-    """Raises ModuleFailedError: who sends it is not trusted."""
-    try:
-        check_json(data)
-        return json.loads(data, parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
-        raise ModuleFailedError(f"the other end sent no JSON: {error}") from error
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
-
-
-async def body_document(source: Body | None) -> Mapping[str, object] | None:
-    """All of a request's body. Raises BodyTooLargeError."""
-    if source is None:
-        return None
-    data = await source.read(LARGEST_BODY)
-    return {"content_type": source.content_type, "data": base64.b64encode(data).decode()}
-
-
-def source_of(document: Mapping[str, Any] | None) -> Body | None:
-    if document is None:
-        return None
-    return body_in_memory(document["content_type"], base64.b64decode(document["data"]))
-
-
-_RESPONSE, _BYTES = TypeAdapter(Response), TypeAdapter(BytesResponse)
-
-
-def answer_document(answer: object) -> Mapping[str, object]:
-    """What a handler answers, under the name of its kind."""
-    if isinstance(answer, BytesResponse):
-        held = {field.name: getattr(answer, field.name) for field in fields(answer)}
-        return {"bytes": {**held, "data": base64.b64encode(answer.data).decode()}}
-    return {"response" if isinstance(answer, Response) else "value": answer}
-
-
-def answer_of(found: Mapping[str, Any]) -> object:
-    """Raises ModuleFailedError: it is not trusted."""
-    try:
-        if held := found.get("bytes"):
-            return _BYTES.validate_python({**held, "data": base64.b64decode(held["data"])})
-        return (
-            _RESPONSE.validate_python(found["response"]) if "response" in found else found["value"]
+    def exception(self) -> Exception:
+        message = self.message[-_MOST_TEXT:]
+        if self.base is None:
+            return _BY_NAME.get(self.error, ModuleFailedError)(message)
+        return ConflictError(
+            message, base=self.base, ours=self.ours, theirs=self.theirs, is_known=self.is_known
         )
-    except (TypeError, ValueError, KeyError) as error:
-        raise ModuleFailedError("the module's container gave an invalid answer") from error
+
+
+ERRORS: TypeAdapter[SentError] = TypeAdapter(SentError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_BASE64)
+class ModuleLine:
+    """A line of the program in a container: the answer to a `call`, which is one of four, or a
+    `text` for the module's log. `problem` is what the module's is then.
+    """
+
+    call: str = ""
+    value: Any = None
+    response: Response | None = None
+    file: BytesResponse | None = None
+    error: SentError | None = None
+    text: str = ""
+    level: Annotated[int, Field(ge=logging.DEBUG, le=logging.CRITICAL)] = logging.INFO
+    problem: str | None = None
+
+    def result(self) -> object:
+        """Raises its error."""
+        if self.error is not None:
+            raise self.error.exception()
+        return self.file or self.response or self.value
+
+
+LINES: TypeAdapter[ModuleLine] = TypeAdapter(ModuleLine)
 
 
 class _RemoteObject(dict[str, object]):

@@ -161,11 +161,13 @@ FORGED = """
 async def ask(self, target: str, call: str = ""):
     daemon = self._services.daemon
     await self.state.get("key")  # whose session has the key
-    [session] = daemon._sessions.values()
+    session = daemon._session
     from parachuted.modules.hosting.container_main import CALL
     headers = {"X-Parachute-Call": call or CALL.get()}
-    async with session.post(target, data=b"{}", headers=headers) as response:
-        return response.status
+    async def post():
+        async with session.post(target, data=b"{}", headers=headers) as response:
+            return response.status
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(post(), daemon._loop))
 """
 TARGETS = {
     "/api/modules/daily/services/current_call": 200,
@@ -264,13 +266,6 @@ async def attack(self, kind: str):
     if kind == "print":
         for number in range(100_000):
             print("line", number)
-    if kind == "link":
-        found = pathlib.Path(f"/proc/self/fd")
-        for fd in found.iterdir():
-            own = pathlib.Path(os.path.realpath(fd))
-            if own.name == "own":
-                (own / "module.sock").unlink()
-                (own / "module.sock").symlink_to("/var/run/docker.sock")
     if kind == "requests":
         async def many():
             for _ in range(20):
@@ -284,7 +279,6 @@ ATTACKS = {
     "answer": None,
     "print": None,
     "requests": None,
-    "link": None,
     "forks": None,
     "exit": "the code 3",
     "memory": "memory",
@@ -356,7 +350,7 @@ async def test_what_a_killed_daemon_left_is_swept(rig, sandboxes, containers, tm
     )
     left = ContainerRig(tmp_path / "left", earlier)
     approved = approve(write_module(tmp_path / "copies/left", ENDS), trust="untrusted")
-    host = ContainerHost(approved, StubServices(), None, left.containers)
+    host = ContainerHost(approved, StubServices(), None, lambda: None, left.containers)
     await host.start()
     assert len(containers()) == 1
     rig.containers._folder = left.run
@@ -364,7 +358,7 @@ async def test_what_a_killed_daemon_left_is_swept(rig, sandboxes, containers, tm
     await rig.containers.sweep()
 
     assert containers() == []
-    assert list(left.run.iterdir()) == []
+    assert not left.run.exists()
     await host.stop()
     await earlier.close()
 
@@ -374,9 +368,8 @@ async def test_without_docker_it_does_not_run_and_says_what_would_let_it(tmp_pat
         folder=tmp_path / "slots", env={"DOCKER_HOST": f"unix://{tmp_path}/none"}, label="x"
     )
     approved = approve(write_module(tmp_path / "copy", ENDS), trust="untrusted")
-    host = ContainerHost(
-        approved, StubServices(), None, ContainerRig(tmp_path / "r", nowhere).containers
-    )
+    containers = ContainerRig(tmp_path / "r", nowhere).containers
+    host = ContainerHost(approved, StubServices(), None, lambda: None, containers)
 
     with pytest.raises(ModuleFailedError, match=r"approve daily --trust trusted") as refused:
         await host.start()

@@ -49,7 +49,9 @@ def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     if request.param == "in process":
         return InProcessHost
     containers = ContainerRig(tmp_path_factory.mktemp("containers") / "rig").containers
-    return lambda approved, services: ContainerHost(approved, services, None, containers)
+    return lambda approved, services: ContainerHost(
+        approved, services, None, lambda: None, containers
+    )
 
 
 @pytest.fixture(scope="module")

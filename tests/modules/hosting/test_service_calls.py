@@ -6,8 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,13 +19,13 @@ from parachuted.errors import ConflictError, ModuleFailedError, UnfitError
 from parachuted.modules.hosting.host import HandlerCall
 from parachuted.modules.hosting.service_calls import (
     ACCESSES,
+    ERRORS,
+    LINES,
     METHODS,
+    SentError,
     WholeNote,
-    error_document,
-    error_of,
-    json_of,
+    read_sent,
 )
-from parachuted.modules.registry.arguments import RequestParts
 from tests.modules.container_rig import hosted
 from tests.modules.small_modules import StubServices
 
@@ -35,7 +33,7 @@ NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 
 
 def crossed(error: BaseException) -> Exception:
-    return error_of(json_of(json.dumps(error_document(error)).encode()))
+    return read_sent(ERRORS, ERRORS.dump_json(SentError.of(error))).exception()
 
 
 PROMISED = (
@@ -74,24 +72,28 @@ def test_a_conflict_keeps_the_three_texts():
 
 
 @pytest.mark.parametrize(
-    "document",
+    "data",
     [
-        {"error": "SystemExit", "message": "m"},
-        {"error": ["NotFoundError"], "message": 1},
-        {"error": "ConflictError", "message": "m", "base": "no base64!"},
-        {"error": "ConflictError", "base": 5, "ours": [], "theirs": {}},
-        [],
-        None,
+        *(b"", b"{", b"NaN", b"[]", b"[" * 100_000, b"\xff", b"1" * 5_000, b"null"),
+        b'{"value": ' + b"[" * 100 + b"]" * 100 + b"}",
+        b'{"value": [' + b"[]," * 100_000 + b"[]]}",
+        b'{"response": {"status": 999}}',
+        b'{"response": {"headers": {"Set-Cookie": 1}}}',
+        b'{"file": {"data": 7}}',
+        b'{"file": {"data": "eA==", "content_type": "text/html\\r\\nX: y"}}',
+        b'{"error": {"error": ["NotFoundError"], "message": 1}}',
+        b'{"error": {"error": "ConflictError", "message": "m", "base": "no base64!"}}',
+        b'{"text": "x", "level": 1000000}',
+        b'{"odd": 1}',
     ],
 )
-def test_an_error_that_no_honest_end_makes_is_a_failure(document: object):
-    assert type(error_of(document)) is ModuleFailedError
-
-
-@pytest.mark.parametrize("data", [b"", b"{", b"NaN", b"[" * 100_000, b"\xff", b"1" * 5_000])
-def test_what_is_not_json_is_a_failure(data: bytes):
+def test_a_line_that_no_honest_program_prints_is_refused(data: bytes):
     with pytest.raises(ModuleFailedError):
-        json_of(data)
+        read_sent(LINES, data)
+
+
+def test_an_error_of_no_known_class_is_a_failure():
+    assert type(SentError(error="SystemExit", message="m").exception()) is ModuleFailedError
 
 
 def test_a_note_arrives_with_its_sections_and_links():
@@ -152,7 +154,7 @@ def test_arguments_arrive_as_they_were_given_and_nothing_else_is_read():
         {"v": [1, None]},
     )
     for body in (b"[]", b'{"path": 1, "edits": []}', b'{"path": "a", "edits": [], "more": 1}'):
-        with pytest.raises(ModuleFailedError, match="the module's request is invalid"):
+        with pytest.raises(ModuleFailedError, match="what was sent is invalid"):
             edit.load_body(body)
     with pytest.raises(TypeError):
         edit.dump_body((), {})
@@ -160,44 +162,24 @@ def test_arguments_arrive_as_they_were_given_and_nothing_else_is_read():
 
 LIES = """
 @route("GET", "/lie")
-async def lie(self, text: str, status: int = 200):
-    from parachuted.modules.hosting import container_main
-    honest, calls = container_main.web.Response, iter((True, False))
-    def answer(*, body):
-        if next(calls):
-            return honest(body=body)
-        container_main.web.Response = honest
-        more = {"Location": "http://localhost/x", "Set-Cookie": "a=b"}
-        return honest(body=text.encode(), status=status, headers=more)
-    container_main.web.Response = answer
-
-@route("GET", "/next")
-async def next(self):
+async def lie(self):
+    import os
+    from parachuted.modules.hosting.container_main import CALL
+    call = CALL.get()
+    said = ['', '[]', '{"call": "%s", "odd": 1}' % call, '{"call": "other", "value": 1}']
+    for fd in range(3, 64):
+        try:
+            os.write(fd, b"\\n" + "\\n".join(said).encode() + b"\\n")
+        except OSError:
+            pass
     return "the truth"
 """
-TOLD = [
-    *((text, 200) for text in ("", "{}", "[]", "NaN", "[" * 100_000)),
-    ('{"response": {"status": 999}}', 200),
-    ('{"response": {"headers": {"Set-Cookie": 1}}}', 200),
-    ('{"bytes": [7]}', 200),
-    ('{"bytes": {"data": 7}}', 200),
-    ('{"bytes": {"data": "eA==", "content_type": "text/html\\r\\nX: y"}}', 200),
-    ('{"odd": 1}', 200),
-    ('{"error": "SystemExit"}', 400),
-    ("gone", 302),
-]
 
 
-async def test_what_a_lying_container_answers_is_a_failure(tmp_path: Path):
-    believed = {}
+async def test_lines_that_a_module_forges_answer_nothing(tmp_path: Path):
     async with hosted(tmp_path, LIES) as host:
-        for text, status in TOLD:
-            query = {"text": text, "status": str(status)}
-            await host.call(HandlerCall("lie", request=RequestParts(query=query)))
-            with suppress(ModuleFailedError):
-                believed[text] = await host.call(HandlerCall("next"))
-        assert await host.call(HandlerCall("next")) == "the truth"
-    assert believed == {}
+        assert await host.call(HandlerCall("lie")) == "the truth"
+        assert host.problem is None
 
 
 LARGE = """
