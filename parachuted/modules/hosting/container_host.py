@@ -45,7 +45,7 @@ from parachuted.modules.hosting.service_calls import (
 )
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.declaration import ModuleDeclaration, unlisted
-from parachuted.modules.results import Body, dump_json
+from parachuted.modules.results import dump_json
 from parachuted.modules.services import Services
 from parachuted.texts.visible import visible
 
@@ -144,7 +144,7 @@ class ContainerHost(ModuleHost):
 
     async def _call(self, call: HandlerCall) -> object:
         source = call.request.source
-        data = await Body(source).read(LARGEST_BODY) if source is not None else b""
+        data = await source.read(LARGEST_BODY) if source is not None else b""
         asked = {
             "handler": call.handler,
             "arguments": call.arguments,

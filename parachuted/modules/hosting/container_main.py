@@ -46,7 +46,7 @@ from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.arguments import RequestParts
 from parachuted.modules.registry.declaration import ModuleDeclaration
 from parachuted.modules.registry.manifest import FILE, read_manifest
-from parachuted.modules.results import BytesResponse, MemoryBody, Response, to_json
+from parachuted.modules.results import BytesResponse, Response, body_in_memory, to_json
 from parachuted.modules.services import CurrentCall, Services
 from parachuted.vault import NOTE_SUFFIXES
 
@@ -129,7 +129,7 @@ class _ServedModule(logging.Handler):
             await running.stop()
             return None
         request, body = asked.pop("request"), asked.pop("body")
-        source = MemoryBody(body[0], base64.b64decode(body[1])) if body else None
+        source = body_in_memory(body[0], base64.b64decode(body[1])) if body else None
         parts = RequestParts(**{**request, "source": source})
         return await running.call(HandlerCall(request=parts, **asked))
 
