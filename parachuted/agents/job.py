@@ -168,6 +168,12 @@ class RunFolder:
     def returned(self) -> Path:
         return self.path / "returned.tar"
 
+    def make(self) -> None:
+        """Only this user can come near it; the sockets are readable in the container."""
+        self.path.mkdir(mode=0o700, parents=True)
+        self.sockets.mkdir()
+        self.sockets.chmod(0o755)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSandbox:

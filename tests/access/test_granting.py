@@ -24,12 +24,7 @@ from parachuted.access.grant import (
     narrowing_of,
 )
 from parachuted.agents.job import RunFolder, RunSandbox
-from parachuted.agents.sandbox.options import (
-    ContainerOwner,
-    Image,
-    SandboxSpec,
-    container_options,
-)
+from parachuted.agents.sandbox.options import ContainerOwner, Image, sandbox_options
 from parachuted.keys import EVERYWHERE, NOWHERE, AccessGrant
 
 CONFIG = TypeAdapter(AgentConfig)
@@ -91,9 +86,8 @@ def test_whichever_way_it_begins_its_container_is_the_same(entry, tmp_path):
         grant = granted({**ADMIN, "sandbox": {"workspace_access": "rw", "memory": "1g"}}, entry=way)
         sandbox = RunSandbox(config=grant.sandbox, folder=RunFolder(tmp_path))
         cli = tmp_path / "cli"
-        spec = SandboxSpec(sandbox=sandbox, command=("true",), env={}, cli=cli)
         owner = ContainerOwner(user=(1000, 1000), daemon="d", life="1")
-        return container_options(spec, Image(name="i", kind="built"), owner)
+        return sandbox_options(sandbox, {}, cli, Image(name="i", kind="built"), owner)
 
     assert options(entry) == options("module")
     assert options(entry)["HostConfig"]["NetworkMode"] == "none"

@@ -14,7 +14,7 @@ import pytest
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.agents.sandbox.archive import ArchiveWriter
 from parachuted.runs.outside_folders import copy_outside
-from tests.agents.sandbox.conftest import spec_of
+from tests.agents.sandbox.conftest import opening
 from tests.tools.checkout_rig import CheckoutRig, at_desk
 
 DEADLINE_S = 60
@@ -54,7 +54,7 @@ async def test_links_pipes_and_shut_folders_reach_nothing_but_its_own(
     before = {path: text for path, text in rig.texts().items() if path.startswith("Library/")}
     async with asyncio.timeout(DEADLINE_S), sandboxes.prepare() as slot:
         await rig.fill(slot, sandboxes.user)
-        async with sandboxes.open(spec_of(slot, "bash", "-c", HOSTILE)) as container:
+        async with opening(sandboxes, slot, "bash", "-c", HOSTILE) as container:
             said = await container.stdout.read()
             assert (said, container.problem, await container.wait()) == (b"done\n", None, 0)
         checked = await rig.take_over()
@@ -81,7 +81,7 @@ async def test_a_shell_sees_the_copy_and_outside_folders_and_works_as_no_one(
             "cat /outside/1/a.txt; echo x > /outside/1/b.txt; sed -i s/Garden/Yard/ "
             "/vault/Projects/garden.md; ls -A /vault"
         )
-        async with sandboxes.open(spec_of(slot, "sh", "-c", line)) as container:
+        async with opening(sandboxes, slot, "sh", "-c", line) as container:
             await container.end_input()
             reported = (await container.stdout.read()).decode()
         checked = await rig.take_over()

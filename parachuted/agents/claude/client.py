@@ -65,6 +65,7 @@ class AgentClient:
     ) -> None:
         self.toolbox, self.end, self.session, self.token = toolbox, end, session, token
         self.is_done = self.is_kept = self.is_reused = self._is_connected = False
+        self._has_container = transport is not None
         self._prompt_file = prompt_file
         self._sdk = ClaudeSDKClient(options, transport)
         self._deadline = 0.0
@@ -142,7 +143,8 @@ class AgentClient:
         except TimeoutError:
             log.warning("the agent's process did not close in time")
         finally:
-            await self.end()
+            if not self._has_container:  # whose files are read yet
+                await self.end()
             if self._ending is not None:
                 await self._ending
             if self._prompt_file is not None:

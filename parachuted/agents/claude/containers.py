@@ -32,8 +32,8 @@ from parachuted.agents.claude.launch import (
 )
 from parachuted.agents.claude.toolbox import Toolbox
 from parachuted.agents.job import Job, NativeTools
-from parachuted.agents.sandbox.container import Container
-from parachuted.agents.sandbox.options import CLI_IN_BOX, SOCKETS_IN_BOX, SandboxSpec
+from parachuted.agents.sandbox import Container
+from parachuted.agents.sandbox.options import CLI_IN_BOX, SOCKETS_IN_BOX
 from parachuted.errors import AgentUnavailableError
 
 log = logging.getLogger(__name__)
@@ -70,15 +70,15 @@ async def open_in_container(
         prompt = await asyncio.to_thread(write_prompt, sockets, job.system_prompt)
         stack.callback(prompt.unlink, missing_ok=True)
         prompt.chmod(0o644)  # the container's user reads it; the folder is private
-        spec = SandboxSpec(
-            sandbox=native.sandbox,
-            command=make_command(CLI_IN_BOX, options, f"{SOCKETS_IN_BOX}/{prompt.name}"),
-            env=make_container_environment(endpoint),
-            cli=find_cli(settings.env),
+        opening = settings.sandboxes.open(
+            native.sandbox,
+            make_command(CLI_IN_BOX, options, f"{SOCKETS_IN_BOX}/{prompt.name}"),
+            make_container_environment(endpoint),
+            find_cli(settings.env),
         )
         try:
             async with asyncio.timeout_at(deadline):
-                container = await stack.enter_async_context(settings.sandboxes.open(spec))
+                container = await stack.enter_async_context(opening)
         except TimeoutError as error:
             raise AgentUnavailableError("the agent's container did not begin in time") from error
         transport = ContainerTransport(container)
@@ -88,7 +88,7 @@ async def open_in_container(
 
 async def _end(container: Container) -> None:
     try:
-        await container.stop()
+        await container.kill()
     except AgentUnavailableError as error:  # its opener tries again
         log.warning("the agent's container was not ended: %s", error.message)
 

@@ -9,7 +9,7 @@ import socket
 import sys
 import tarfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -41,6 +41,13 @@ _ROOTLESS = (
 )
 _HAD_ENDED = "the agent's container had ended before its files were read"
 _ANSWER_S = 20
+_STREAMS = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+_READY_BYTES = 9
+_KILLED = 137
+_MEMORY_EVENTS = (  # of either version of control groups
+    "/sys/fs/cgroup/memory.events",
+    "/sys/fs/cgroup/memory/memory.oom_control",
+)
 _PIECE = 1 << 20
 _MOST_READ = 2 * MOST_BYTES  # holes in files count in full
 _GONE_S, _LOOK_S = 10.0, 0.02
@@ -106,32 +113,41 @@ class Engine:
                 return False
         return True
 
-    def start(self, options: Mapping[str, object], name: str) -> socket.socket:
-        """A container with these options; its stdin and stdout."""
+    def start(
+        self, options: Mapping[str, object], name: str, *, is_held: bool = False
+    ) -> socket.socket:
+        """A container with these options; its stdin and stdout. One that `is_held` is ready."""
         api = self._client.api
-        with _in_words("the engine did not make a container"):
-            api.create_container_from_config(options, name=name)
-        streams = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
         with contextlib.ExitStack() as undone, _in_words("the engine did not start the container"):
-            undone.callback(self.remove, name)
-            stream = _raw(api.attach_socket(name, params=streams))
+            api.create_container_from_config(options, name=name)
+            stream = _raw(api.attach_socket(name, params=_STREAMS))
             undone.callback(stream.close)
             api.start(name)
+            if is_held:
+                stream.settimeout(_ANSWER_S)
+                if not stream.recv(_READY_BYTES):
+                    raise AgentUnavailableError("the container did not begin")
             undone.pop_all()
         return stream
+
+    def run(self, container: str, command: Sequence[str]) -> tuple[str, socket.socket]:
+        """Another program in a container that runs: its id, and its stdin and stdout."""
+        api = self._client.api
+        with _in_words("the engine did not start the program"):
+            program = api.exec_create(container, list(command), stdin=True)["Id"]
+            return program, _raw(api.exec_start(program, socket=True))
 
     def fill(self, container: str, place: str, archive: Path) -> None:
         """Unpack an archive in a folder of a container that runs."""
         with _in_words("the engine did not take the agent's files"), archive.open("rb") as file:
             self._client.api.put_archive(container, place, file)
 
-    def stop(self, container: str) -> None:
-        """Let the first process, inside.py, end all others; its output says when it has."""
+    def pause(self, container: str) -> None:
         with _in_words(_HAD_ENDED):
-            self._client.api.kill(container, "SIGTERM")
+            self._client.api.pause(container)
 
     def read(self, container: str, place: str, archive: Path) -> None:
-        """Write a file or folder of a container that runs into an archive."""
+        """Write a file or folder of a container that is paused into an archive."""
         with _in_words("the engine did not give the agent's files"), archive.open("wb") as file:
             pieces, _ = self._client.api.get_archive(container, place, chunk_size=_PIECE)
             with contextlib.closing(pieces):  # until then the engine holds it
@@ -142,15 +158,24 @@ class Engine:
                             "taken"
                         )
                     file.write(piece)
+            # else the files were gone, and a vault without notes was read
             if not self._client.api.inspect_container(container)["State"]["Running"]:
                 raise AgentUnavailableError(_HAD_ENDED)
 
-    def exit_code(self, container: str) -> tuple[int, bool]:
-        """What it ended with, and whether for want of memory."""
+    def exit_code(self, container: str, program: str | None) -> tuple[int | None, bool]:
+        """How that program, or else the container, ended, and whether memory was short in it."""
+        api = self._client.api
         with _in_words("the engine does not tell how the container ended"):
-            self._client.api.wait(container, timeout=_ANSWER_S)
-            state = self._client.api.inspect_container(container)["State"]
-        return int(state["ExitCode"]), bool(state["OOMKilled"])
+            if program is None:
+                api.wait(container, timeout=_ANSWER_S)
+                state = api.inspect_container(container)["State"]
+                return int(state["ExitCode"]), bool(state["OOMKilled"])
+            code, said = api.exec_inspect(program)["ExitCode"], b""
+            if code == _KILLED:
+                said = api.exec_start(api.exec_create(container, ["cat", *_MEMORY_EVENTS])["Id"])
+        return code, any(
+            line.startswith(b"oom_kill ") and not line.endswith(b" 0") for line in said.splitlines()
+        )
 
     def remove(self, container: str) -> None:
         """End it, whatever runs in it, and leave nothing of it. None there is as good."""
@@ -177,13 +202,9 @@ class Engine:
 
     def build(self, dockerfile: str) -> Iterator[str]:
         with _in_words("the image was not built"):
+            file, kept = io.BytesIO(dockerfile.encode()), {"rm": True, "forcerm": True}
             lines = self._client.api.build(
-                fileobj=io.BytesIO(dockerfile.encode()),
-                tag=BUILT_IMAGE,
-                rm=True,
-                forcerm=True,
-                decode=True,
-                timeout=_BUILD_S,
+                fileobj=file, tag=BUILT_IMAGE, decode=True, timeout=_BUILD_S, **kept
             )
             error = ""
             # to the end, also after an error: only then does the library give its connection back
@@ -267,13 +288,8 @@ def _host_mounts() -> list[str]:
 
 
 def _host_tar() -> bytes:
-    """Mount points, this machine's links such as /bin, and the names of the two users there are."""
-    passwd = f"root:x:0:0:root:/:/usr/sbin/nologin\nagent:x:1000:1000:agent:{HOME_IN_BOX}:/bin/sh\n"
-    texts = {
-        "etc/passwd": passwd.encode(),
-        "etc/group": b"root:x:0:\nagent:x:1000:\n",
-        "etc/nsswitch.conf": b"passwd: files\nhosts: files\n",
-    }
+    """Mount points, this machine's links such as /bin, and the agent's name."""
+    passwd = f"agent:x:1000:1000:agent:{HOME_IN_BOX}:/bin/sh\n".encode()
     wanted = {*_EMPTY, *(path[1:] for path in _host_mounts())}
     above = {str(parent) for path in wanted for parent in PurePosixPath(path).parents} - {"."}
     made = io.BytesIO()
@@ -284,13 +300,11 @@ def _host_tar() -> bytes:
             # a tmpfs takes over the mode of what it is mounted on
             folder.mode = 0o1777 if name in _ANYBODYS else 0o755
             archive.addfile(folder)
-        for path in map(Path, _USED):
-            if path.is_symlink():
-                link = tarfile.TarInfo(path.name)
-                link.type, link.linkname = tarfile.SYMTYPE, str(path.readlink())
-                archive.addfile(link)
-        for name, data in texts.items():
-            file = tarfile.TarInfo(name)
-            file.size, file.mode = len(data), 0o644
-            archive.addfile(file, io.BytesIO(data))
+        for path in filter(Path.is_symlink, map(Path, _USED)):
+            link = tarfile.TarInfo(path.name)
+            link.type, link.linkname = tarfile.SYMTYPE, str(path.readlink())
+            archive.addfile(link)
+        names = tarfile.TarInfo("etc/passwd")
+        names.size, names.mode = len(passwd), 0o644
+        archive.addfile(names, io.BytesIO(passwd))
     return made.getvalue()

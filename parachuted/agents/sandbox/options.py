@@ -1,8 +1,7 @@
-"""Options: what a sandbox is, and the engine's container options for it."""
+"""Options: what the engine is asked for, so that a container is a wall."""
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,22 +18,16 @@ HOME_IN_BOX = "/home/agent"
 SOCKETS_IN_BOX = "/sockets"
 OUTSIDE_IN_BOX = "/outside"
 CLI_IN_BOX = "/opt/parachute/claude"
-GATEWAY_SOCKET = "gateway.sock"
+GATEWAY_SOCKET, PROXY_SOCKET = "gateway.sock", "proxy.sock"
 BUILT_IMAGE, HOST_IMAGE = "parachute-sandbox:latest", "parachute-sandbox:host"
-PROXY_SOCKET = "proxy.sock"
-RELAY_PORT = 3128
-MARK = ".run"
 LABEL, LIFE_LABEL = "org.parachuted.daemon", "org.parachuted.life"
+MOST_BYTES, MOST_FILES = 512 << 20, 200_000
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SandboxSpec:
-    """`command` and `env` use the container's paths."""
-
-    sandbox: RunSandbox
-    command: tuple[str, ...]
-    env: Mapping[str, str]
-    cli: Path
+_RELAY_PORT = 3128
+_LIMITS = (("nofile", 16_384), ("fsize", 256 << 20), ("core", 0))
+_TMPFS = (("/tmp", 256 << 20), ("/run", 16 << 20), ("/var/tmp", 16 << 20))  # noqa: S108  in the container
+_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+_ENV = {"PATH": _PATH, "LANG": "C.UTF-8", "TMPDIR": "/tmp", "HOME": HOME_IN_BOX}  # noqa: S108  in the container, a tmpfs of its own
 
 
 def container_user() -> tuple[int, int]:
@@ -69,41 +62,29 @@ class Image:
     mounts: tuple[str, ...] = ()
 
 
-MOST_BYTES = 512 << 20
-MOST_FILES = 200_000
-_LIMITS = (("nofile", 16_384), ("fsize", 256 << 20), ("core", 0))
-_TMPFS = (("/tmp", 256 << 20), ("/run", 16 << 20), ("/var/tmp", 16 << 20))  # noqa: S108  in the container
-_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
-_ENV = {"PATH": _PATH, "LANG": "C.UTF-8", "TMPDIR": "/tmp", "HOME": HOME_IN_BOX}  # noqa: S108  in the container, a tmpfs of its own
-
-
-def container_options(spec: SandboxSpec, image: Image, owner: ContainerOwner) -> dict[str, object]:
-    """The body of the engine's `POST /containers/create` for a run's container.
+def sandbox_options(
+    sandbox: RunSandbox, env: Mapping[str, str], cli: Path, image: Image, owner: ContainerOwner
+) -> dict[str, object]:
+    """The body of the engine's `POST /containers/create` for a run, whose program comes later.
 
     Where an agent's files are, is memory that the kernel bounds (`MOST_BYTES`, `MOST_FILES`).
     """
-    env, relay = {**_ENV, **spec.env}, None
-    if spec.sandbox.network not in ("none", ()):
-        proxy = f"http://127.0.0.1:{RELAY_PORT}"
-        for name in ("HTTP_PROXY", "HTTPS_PROXY"):
-            env |= {name: proxy, name.lower(): proxy}
+    relay: list[str] = []
+    if sandbox.network not in ("none", ()):
+        proxy = f"http://127.0.0.1:{_RELAY_PORT}"
+        names = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
+        env = {**env, **dict.fromkeys(names, proxy)}
         env |= dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1")
-        relay = (RELAY_PORT, f"{SOCKETS_IN_BOX}/{PROXY_SOCKET}")
-    instructions = {"command": spec.command, "mark": f"{SOCKETS_IN_BOX}/{MARK}", "relay": relay}
+        relay = [str(_RELAY_PORT), f"{SOCKETS_IN_BOX}/{PROXY_SOCKET}"]
     mounts = [
-        _memory(VAULT_IN_BOX, mode="0777" if spec.sandbox.is_writable else "0755"),
+        _memory(VAULT_IN_BOX, mode="0777" if sandbox.is_writable else "0755"),
         _memory(HOME_IN_BOX, mode="0777"),
         _memory(OUTSIDE_IN_BOX, mode="0755"),
-        _bind(spec.sandbox.folder.sockets, SOCKETS_IN_BOX),
-        _bind(spec.cli, CLI_IN_BOX),
+        _bind(sandbox.folder.sockets, SOCKETS_IN_BOX),
+        _bind(cli, CLI_IN_BOX),
     ]
-    return {
-        **_walled(spec.sandbox.config, image, owner, mounts),
-        "WorkingDir": VAULT_IN_BOX,
-        "Entrypoint": ["python3", "-I", "-S", "-c", packaged_text("inside.py")],
-        "Cmd": [json.dumps(instructions)],
-        "Env": [f"{name}={value}" for name, value in env.items()],
-    }
+    entry = ("python3", "-I", "-S", "-c", packaged_text("inside.py"), *relay)
+    return _walled(sandbox.config, image, owner, mounts, entry, env, VAULT_IN_BOX)
 
 
 def program_options(
@@ -114,16 +95,18 @@ def program_options(
         *(_bind(path, path) for path in program.readable),
         *(_bind(path, path, is_writable=True) for path in program.writable),
     ]
-    env = {**_ENV, "HOME": "/tmp", **program.env}  # noqa: S108  in the container
-    return {
-        **_walled(program.config, image, owner, mounts),
-        "Entrypoint": list(program.command),
-        "Env": [f"{name}={value}" for name, value in env.items()],
-    }
+    env = {"HOME": "/tmp", **program.env}  # noqa: S108  in the container
+    return _walled(program.config, image, owner, mounts, program.command, env, "/")
 
 
 def _walled(
-    config: SandboxConfig, image: Image, owner: ContainerOwner, mounts: list[dict[str, object]]
+    config: SandboxConfig,
+    image: Image,
+    owner: ContainerOwner,
+    mounts: list[dict[str, object]],
+    entry: tuple[str, ...],
+    env: Mapping[str, str],
+    folder: str,
 ) -> dict[str, object]:
     """No network, no capability, no way to more rights, a root that cannot be written, the default
     seccomp profile (by not naming one), and limits on memory (without swap), processors, processes
@@ -133,7 +116,9 @@ def _walled(
         "Image": image.name,
         "Labels": {LABEL: owner.daemon, LIFE_LABEL: owner.life},
         "User": f"{owner.user[0]}:{owner.user[1]}",
-        "WorkingDir": "/",
+        "WorkingDir": folder,
+        "Entrypoint": list(entry),
+        "Env": [f"{name}={value}" for name, value in {**_ENV, **env}.items()],
         "Hostname": "sandbox",
         "AttachStdin": True,
         "AttachStdout": True,

@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+import socket
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from contextvars import Context
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 from uuid import uuid4
 
-from parachuted.agents.job import RunFolder
-from parachuted.agents.sandbox.container import Container
+from parachuted.agents.job import RunFolder, RunSandbox
 from parachuted.agents.sandbox.options import (
-    MARK,
     OUTSIDE_IN_BOX,
     VAULT_IN_BOX,
     ContainerOwner,
     ContainerProgram,
     Image,
-    SandboxSpec,
-    container_options,
     container_user,
     find_bundled_cli,
     packaged_text,
     program_options,
+    sandbox_options,
 )
 from parachuted.errors import AgentUnavailableError
 from parachuted.processes.heavy import load_heavy
@@ -36,7 +37,13 @@ from parachuted.processes.uninterrupted import run_uninterrupted
 if TYPE_CHECKING:  # it brings docker, which is loaded at its first use
     from parachuted.agents.sandbox.engine import Engine
 
-_BEGIN_S = 10.0
+log = logging.getLogger(__name__)
+
+_LINE_LIMIT = 32 * 1024 * 1024
+_LOGGED_CHARS = 500
+_HEADER, _STDOUT = 8, 1
+_KILLED = 137
+_OUT_OF_MEMORY = "it needed more memory than its sandbox has; `memory` in its sandbox raises that"
 _NO_IMAGE = (
     "there is no image for sandboxes yet; `parachute sandbox build` makes it (with "
     "--offline: of this machine's own programs)"
@@ -45,6 +52,181 @@ _NO_CLI = (
     "Claude Code is not in the agent SDK's package for this system; agents with a shell cannot run "
     "here"
 )
+
+
+class _EngineStream(asyncio.StreamReaderProtocol):
+    """Before each piece are eight bytes: of which output it is, and its length."""
+
+    def __init__(
+        self,
+        stdout: asyncio.StreamReader,
+        log_line: Callable[[bytes], None],
+        ended: asyncio.Event,
+    ) -> None:
+        super().__init__(stdout)
+        self._stdout, self._log_line, self._ended = stdout, log_line, ended
+        self._rest = bytearray()
+
+    def data_received(self, data: bytes) -> None:
+        self._rest += data
+        while len(self._rest) >= (end := _HEADER + int.from_bytes(self._rest[4:_HEADER], "big")):
+            piece = bytes(self._rest[_HEADER:end])
+            if self._rest[0] == _STDOUT:
+                self._stdout.feed_data(piece)
+            else:
+                self._log_line(piece)
+            del self._rest[:end]
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc  # however it was lost, the program has ended
+        super().connection_lost(None)
+        self._ended.set()
+
+
+class Container:
+    """`write` to its program's stdin, read its `stdout`, `wait` for its end, or `kill` it.
+
+    `problem` says, for a person, why it was ended or what ended it.
+    """
+
+    def __init__(self, name: str, engine: Engine) -> None:
+        self.name, self._engine = name, engine
+        self.problem: str | None = None
+        self.stdout = asyncio.StreamReader(limit=_LINE_LIMIT)
+        self._making, self._is_wanted = threading.Lock(), True
+        self._streams: list[socket.socket] = []
+        self._program: str | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._has_ended_input = False
+        self._ended, self._ending = asyncio.Event(), asyncio.Lock()
+        self._code: int | None = None
+        self._is_stopped = self._is_gone = False
+        self._line = b""
+
+    @property
+    def is_ready(self) -> bool:
+        is_open = self._writer is not None and not self._writer.is_closing()
+        return is_open and not self._has_ended_input
+
+    async def begin(self, options: Mapping[str, object]) -> None:
+        """Its first process is the program. Raises AgentUnavailableError, and so do the others; a
+        caller that is cancelled kills it.
+        """
+        await run_uninterrupted(self._make, options)
+        await self._connect()
+
+    async def hold(self, options: Mapping[str, object]) -> None:
+        """Its first process is inside.py, and `run` starts the program."""
+        await run_uninterrupted(self._make, options, is_held=True)
+
+    async def run(self, command: Sequence[str]) -> None:
+        await run_uninterrupted(self._start, command)
+        await self._connect()
+
+    async def fill(self, place: str, archive: Path) -> None:
+        """Unpack an archive in a folder of it."""
+        await in_own_thread(partial(self._engine.fill, self.name, place, archive))
+
+    async def read(self, place: str, archive: Path) -> None:
+        """Read a file or folder of it into an archive."""
+        await in_own_thread(partial(self._engine.read, self.name, place, archive))
+
+    async def write(self, data: bytes) -> None:
+        """Waits while it does not read. BrokenPipeError when it has ended."""
+        if not self.is_ready or self._writer is None:
+            raise BrokenPipeError("the container has ended")
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def end_input(self) -> None:
+        if self.is_ready and self._writer is not None:
+            self._has_ended_input = True
+            self._writer.write_eof()
+
+    async def wait(self) -> int:
+        """The program's exit code."""
+        await self._ended.wait()
+        if self._code is None and not self._is_stopped:
+            try:
+                self._code, is_out_of_memory = await asyncio.to_thread(
+                    self._engine.exit_code, self.name, self._program
+                )
+            except AgentUnavailableError:
+                if not self._is_stopped:  # else it was removed while the engine was asked
+                    raise
+            else:
+                if is_out_of_memory:
+                    self.problem = self.problem or _OUT_OF_MEMORY
+        return _KILLED if self._code is None else self._code
+
+    async def stop(self) -> None:
+        """Nothing in it runs on; its files can still be read."""
+        async with self._ending:
+            if not self._is_stopped:
+                self._is_stopped = True
+                self._disconnect()
+                await in_own_thread(partial(self._engine.pause, self.name))
+
+    async def kill(self) -> None:
+        """End all that runs in it, and leave nothing of it."""
+        self._is_stopped = True
+        async with self._ending:
+            if self._is_gone:
+                return
+            self._disconnect()  # the engine does not end one whose output is not read
+            await in_own_thread(self._remove)
+            self._is_gone = True
+            for stream in self._streams:
+                stream.close()
+
+    def end_soon(self, problem: str) -> None:
+        """End it from code that cannot wait; its streams end at once."""
+        self.problem = self.problem or problem
+        self._killing = asyncio.get_running_loop().create_task(
+            self.kill(),
+            name=f"the end of {self.name}",
+            context=Context(),  # not that of the module whose call ends it
+        )
+
+    def _make(self, options: Mapping[str, object], *, is_held: bool = False) -> None:
+        with self._making:
+            if self._is_wanted:
+                self._streams.append(self._engine.start(options, self.name, is_held=is_held))
+
+    def _start(self, command: Sequence[str]) -> None:
+        self._program, stream = self._engine.run(self.name, command)
+        self._streams.append(stream)
+
+    def _remove(self) -> None:
+        """Also what is being made: a caller that is cancelled twice does not wait for that."""
+        with self._making:
+            self._is_wanted = False
+            self._engine.remove(self.name)
+
+    async def _connect(self) -> None:
+        loop, stream = asyncio.get_running_loop(), self._streams[-1]
+        stream.setblocking(False)  # noqa: FBT003  the standard library's
+        transport, protocol = await loop.create_connection(
+            lambda: _EngineStream(self.stdout, self._log, self._ended), sock=stream
+        )
+        self._writer = asyncio.StreamWriter(transport, protocol, self.stdout, loop)
+
+    def _disconnect(self) -> None:
+        if self._writer is not None:
+            self._writer.transport.abort()
+        else:
+            self._ended.set()
+
+    def _log(self, piece: bytes) -> None:
+        *lines, rest = (self._line + piece).split(b"\n")
+        self._line = rest[:_LOGGED_CHARS]
+        for line in lines:
+            text = line[:_LOGGED_CHARS].decode(errors="replace").strip()
+            if text:
+                log.info("the agent's container says: %s", text, extra={"container": self.name})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +255,7 @@ class Sandboxes:
         self._owner = ContainerOwner(user=self.user, daemon=label, life=uuid4().hex)
         self._engine: Engine | None = None
         self._connecting = asyncio.Lock()
-        self._in_use: set[RunFolder] = set()
+        self._in_use: set[Path] = set()
 
     async def status(self) -> SandboxStatus:
         try:
@@ -95,49 +277,43 @@ class Sandboxes:
         """A folder for a run, gone when it is left."""
         await self._ready()
         folder = RunFolder(self._folder / uuid4().hex[:12])
-        self._in_use.add(folder)
+        self._in_use.add(folder.path)
         try:
-            await run_uninterrupted(make_folder, folder)
+            await run_uninterrupted(folder.make)
             yield folder
         finally:
             try:
                 await in_own_thread(partial(shutil.rmtree, folder.path, ignore_errors=True))
             finally:
-                self._in_use.discard(folder)
+                self._in_use.discard(folder.path)
 
     @asynccontextmanager
-    async def open(self, spec: SandboxSpec) -> AsyncIterator[Container]:
-        """Run the command in a container, of which nothing is left afterwards.
+    async def open(
+        self, sandbox: RunSandbox, command: Sequence[str], env: Mapping[str, str], cli: Path
+    ) -> AsyncIterator[Container]:
+        """Run the command in a container, of which nothing is left afterwards; it and `env` use the
+        container's paths.
 
         /vault and /outside are filled from the archives first; a run's next container goes on
         with what the one before returned. What a writable /vault holds when this is left
         without an error is in `returned`.
         """
-        folder = spec.sandbox.folder
-        if folder not in self._in_use:
-            raise AgentUnavailableError(
-                "a container has the folder of one run, and no other is ever mounted; ask "
-                "`prepare` for one"
-            )
-        engine, image = await self._ready()
-        options = container_options(spec, image, self._owner)
-        name = f"parachute-sandbox-{folder.path.name}"
+        folder, (engine, image) = sandbox.folder, await self._ready()
         notes = folder.returned if folder.returned.exists() else folder.notes
         archives = {VAULT_IN_BOX: notes, OUTSIDE_IN_BOX: folder.outside}
-        made = Container(name, engine, tells_its_end=True)
-        async with _started(made, options) as container:
-            await _check(container, folder)
+        container = Container(f"parachute-sandbox-{folder.path.name}", engine)
+        try:
+            await container.hold(sandbox_options(sandbox, env, cli, image, self._owner))
             for place, archive in archives.items():
                 if archive.exists():
                     await container.fill(place, archive)
-            try:
-                await container.write(b"\n")  # for which the first process waits
-            except BrokenPipeError as error:
-                raise AgentUnavailableError("the container ended before it began") from error
+            await container.run(command)
             yield container
-            if spec.sandbox.is_writable:
+            if sandbox.is_writable:
                 await container.stop()
                 await container.read(f"{VAULT_IN_BOX}/.", folder.returned)
+        finally:
+            await container.kill()
 
     @asynccontextmanager
     async def run(self, program: ContainerProgram) -> AsyncIterator[Container]:
@@ -146,10 +322,12 @@ class Sandboxes:
         if engine.problem is not None:
             raise AgentUnavailableError(engine.problem)
         image = await asyncio.to_thread(engine.host_image)
-        options = program_options(program, image, self._owner)
-        name = f"parachute-program-{uuid4().hex[:12]}"
-        async with _started(Container(name, engine), options) as container:
+        container = Container(f"parachute-program-{uuid4().hex[:12]}", engine)
+        try:
+            await container.begin(program_options(program, image, self._owner))
             yield container
+        finally:
+            await container.kill()
 
     async def build(self, *, offline: bool) -> AsyncGenerator[str, None]:
         engine = await self._connected()
@@ -165,24 +343,19 @@ class Sandboxes:
     async def sweep(self) -> int:
         """Remove what an earlier life left: containers (the answer is how many) and folders.
 
-        Without an engine an empty folder is left, so that its containers are looked for the next
-        time. Raises OSError when a folder cannot be removed.
+        Without an engine the folders stay, and it is looked for both at the next start. Raises
+        OSError when a folder cannot be removed.
         """
-        found, was_asked = 0, False
-        with suppress(AgentUnavailableError):
+        try:
             engine = await self._connected()
-            for container in await asyncio.to_thread(engine.strays, self._owner):
+            strays = await asyncio.to_thread(engine.strays, self._owner)
+            for container in strays:
                 await asyncio.to_thread(engine.remove, container)
-                found += 1
-            was_asked = True
-        left = await asyncio.to_thread(self._folders)
-        ours = {folder.path for folder in self._in_use}
-        for folder in left:
-            if folder not in ours:
-                await asyncio.to_thread(shutil.rmtree, folder)
-                if not was_asked:
-                    folder.mkdir(mode=0o700)
-        return found
+        except AgentUnavailableError:
+            return 0
+        for folder in set(await asyncio.to_thread(self._folders)) - self._in_use:
+            await asyncio.to_thread(shutil.rmtree, folder)
+        return len(strays)
 
     async def close(self) -> None:
         """Leave the engine. Runs end their own containers."""
@@ -192,12 +365,10 @@ class Sandboxes:
 
     async def _connected(self) -> Engine:
         async with self._connecting:
-            engine = self._engine
-            if engine is None:
+            if self._engine is None:
                 module = await load_heavy("sandbox")
-                engine = cast("Engine", await asyncio.to_thread(module.Engine, self._env))
-            self._engine = engine
-            return engine
+                self._engine = cast("Engine", await asyncio.to_thread(module.Engine, self._env))
+            return self._engine
 
     async def _look(self) -> tuple[Engine, Image | None]:
         engine = await self._connected()
@@ -216,37 +387,3 @@ class Sandboxes:
 
     def _folders(self) -> list[Path]:
         return list(self._folder.iterdir()) if self._folder.is_dir() else []
-
-
-@asynccontextmanager
-async def _started(container: Container, options: Mapping[str, object]) -> AsyncIterator[Container]:
-    try:
-        await container.begin(options)
-        yield container
-    finally:
-        await container.kill()
-
-
-async def _check(container: Container, folder: RunFolder) -> None:
-    """Wait until the first process has started, and sees the sockets of that run."""
-    mark = b""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_BEGIN_S):
-            mark = await container.stdout.readline()
-    if not mark.endswith(b"\n"):
-        reason = container.complaint or f"it printed nothing within {_BEGIN_S:.0f} s"
-        raise AgentUnavailableError(f"the container did not begin: {reason}")
-    if mark.strip() != folder.path.name.encode():
-        raise AgentUnavailableError(
-            "the engine mounted another folder than the one it was given; it must run on this "
-            "machine, not in another"
-        )
-
-
-def make_folder(folder: RunFolder) -> None:
-    """Only this user can come near it; the sockets are readable in the container."""
-    folder.path.mkdir(mode=0o700, parents=True)
-    folder.sockets.mkdir()
-    (folder.sockets / MARK).write_text(folder.path.name, "ascii")
-    folder.sockets.chmod(0o755)
-    (folder.sockets / MARK).chmod(0o444)

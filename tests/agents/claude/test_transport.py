@@ -11,7 +11,7 @@ from claude_agent_sdk import CLIConnectionError, CLIJSONDecodeError, ProcessErro
 
 from parachuted.access.agent_config import SandboxConfig
 from parachuted.agents.claude.containers import ContainerTransport, parse_line
-from tests.agents.sandbox.conftest import made_by, spec_of
+from tests.agents.sandbox.conftest import made_by, opening
 
 
 @pytest.fixture
@@ -21,8 +21,7 @@ async def shell(sandboxes, engine):
 
         @asynccontextmanager
         async def open_on(script):
-            spec = spec_of(folder, "sh", "-c", script, config=config)
-            async with sandboxes.open(spec) as container:
+            async with opening(sandboxes, folder, "sh", "-c", script, config=config) as container:
                 transport = ContainerTransport(container)
                 await transport.connect()
                 yield transport

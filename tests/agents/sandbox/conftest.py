@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, closing
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from parachuted.access.grant import Network
 from parachuted.agents.job import RunFolder, RunSandbox
 from parachuted.agents.sandbox import Container, Sandboxes
 from parachuted.agents.sandbox.archive import ArchiveReader, ArchiveWriter, LeftOut
-from parachuted.agents.sandbox.options import SandboxSpec, find_bundled_cli
+from parachuted.agents.sandbox.options import find_bundled_cli
 from tests.engine import containers
 
 DEADLINE_S = 60
@@ -36,18 +36,19 @@ class CommandResult:
     problem: str | None
 
 
-def spec_of(
+def opening(
+    sandboxes: Sandboxes,
     folder: RunFolder,
     *command: str,
     config: SandboxConfig | None = None,
     is_writable: bool = True,
     network: Network = "none",
     env: Mapping[str, str] | None = None,
-) -> SandboxSpec:
+) -> AbstractAsyncContextManager[Container]:
     access = "rw" if is_writable else "ro"
     config = replace(config or SandboxConfig(), workspace_access=access)
-    box = RunSandbox(config=config, folder=folder, network=network)
-    return SandboxSpec(sandbox=box, command=command, env=env or {}, cli=CLI)
+    sandbox = RunSandbox(config=config, folder=folder, network=network)
+    return sandboxes.open(sandbox, command, env or {}, CLI)
 
 
 def fill(archive: Path, owner: tuple[int, int] | None, **files: str) -> None:
@@ -71,7 +72,7 @@ def made_by(sandboxes: Sandboxes, engine: Mapping[str, str]) -> list[str]:
 async def boxed(sandboxes: Sandboxes, *command: str, **how: object) -> AsyncIterator[SandboxRun]:
     async with (
         sandboxes.prepare() as folder,
-        sandboxes.open(spec_of(folder, *command, **how)) as container,
+        opening(sandboxes, folder, *command, **how) as container,
     ):
         yield SandboxRun(container=container, folder=folder)
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from parachuted.agents.sandbox.container import Container
+from parachuted.agents.sandbox import Container
 from parachuted.errors import AgentUnavailableError
 
 
@@ -14,21 +14,23 @@ class EngineStream:
     def __init__(self):
         self.near, self.stream = socket.socketpair()
         self.stream.settimeout(0)
-        self.removed = self.stopped = 0
+        self.removed = self.paused = 0
         self.ends = lambda: (3, False)
-        self.container = Container("c1", self, tells_its_end=True)
+        self.container = Container("c1", self)
 
-    def start(self, _options, _name):
+    def start(self, _options, _name, *, is_held):
+        assert not is_held
         return self.near
 
-    def exit_code(self, _name):
+    def exit_code(self, _name, program):
+        assert program is None
         return self.ends()
 
     def remove(self, _name):
         self.removed += 1
 
-    def stop(self, _name):
-        self.stopped += 1
+    def pause(self, _name):
+        self.paused += 1
 
     def say(self, kind, data):
         self.stream.send(bytes([kind, 0, 0, 0]) + len(data).to_bytes(4, "big") + data)
@@ -68,57 +70,29 @@ async def test_what_it_says_on_stderr_is_in_the_log_and_bounded(far, caplog):
     assert "something is wrong" in caplog.text
     assert "x" * 500 in caplog.text
     assert "x" * 501 not in caplog.text
-    assert far.container.complaint == "x" * 500
 
 
-async def test_its_end_is_reported_with_its_code(far):
+@pytest.mark.parametrize("is_short", [True, False])
+async def test_its_end_is_reported_with_its_code(far, is_short):
+    far.ends = lambda: (3, is_short)
     far.stream.close()
 
     assert await far.container.stdout.read() == b""
     assert await far.container.wait() == 3
+    assert ("more memory than its sandbox has" in (far.container.problem or "")) is is_short
     assert not far.container.is_ready
     with pytest.raises(BrokenPipeError):
         await far.container.write(b"x")
 
 
-@pytest.mark.parametrize("cut", range(7))
-async def test_a_program_says_itself_how_it_ended_and_the_container_goes_on(far, cut):
-    mark = b"x\0" + b"9 0\n"
-    far.say(1, mark[:cut])
-    far.say(1, mark[cut:] + b"not read")
-
-    assert await far.container.stdout.read() == b"x"
-    assert (await far.container.wait(), far.container.problem) == (9, None)
-    assert not far.container.is_ready
-    assert far.removed == 0
-
-
-@pytest.mark.parametrize("printed", [b"\0", b"\0\0x", b"\x00abc 0\n"])
-async def test_a_nul_of_the_programs_own_does_not_hide_its_end(far, printed):
-    far.say(1, printed)
-    far.say(1, b"\x004 1\n")
-
-    assert await asyncio.wait_for(far.container.wait(), 30) == 4
-    assert "more memory than its sandbox has" in far.container.problem
-
-
-async def test_output_after_a_nul_is_not_waited_for_and_counts_as_no_good_end(far):
-    far.say(1, b"\0" + b"x" * 100)
-
+async def test_it_is_stopped_and_killed_once_however_often_that_is_asked(far):
+    await far.container.write(b"last")
+    await asyncio.gather(*(far.container.stop() for _ in range(3)))
+    assert (far.paused, far.removed, far.container.problem) == (1, 0, None)
     assert await far.container.stdout.read() == b""
     assert await far.container.wait() == 137
 
-
-async def test_it_is_stopped_by_its_first_process_and_removed_later(far):
-    stopping = asyncio.gather(far.container.stop(), far.container.stop())
-    while not far.stopped:
-        await asyncio.sleep(0)
-    far.say(1, b"not read any more\x00137 0\n")
-    await stopping
-    assert (far.stopped, far.removed, far.container.problem) == (1, 0, None)
-    assert await far.container.stdout.read() == b""
-    assert await far.container.wait() == 137
-    await far.container.kill()
+    await asyncio.gather(*(far.container.kill() for _ in range(5)))
     assert far.removed == 1
 
 
@@ -129,13 +103,6 @@ async def test_input_that_was_ended_leaves_the_output(far):
 
     assert await far.container.stdout.readexactly(6) == b"answer"
     assert await asyncio.get_running_loop().sock_recv(far.stream, 9) == b"last"
-
-
-async def test_it_is_removed_once_however_often_it_is_killed(far):
-    await asyncio.gather(*(far.container.kill() for _ in range(5)))
-
-    assert far.removed == 1
-    assert await far.container.wait() == 137
 
 
 async def test_a_writer_waits_while_no_one_reads(far):
@@ -161,10 +128,12 @@ async def test_its_end_is_that_of_one_killed_when_it_is_removed_meanwhile(far):
     waiting = asyncio.get_running_loop().create_task(far.container.wait())
     far.stream.close()
     assert await asyncio.to_thread(asked.wait, 30)
-    await far.container.kill()
+    far.container.end_soon("it was too large")
+    while not far.removed:
+        await asyncio.sleep(0.01)
     is_removed.set()
 
-    assert await waiting == 137
+    assert (await waiting, far.container.problem) == (137, "it was too large")
 
 
 async def test_an_engine_that_does_not_tell_its_end_is_reported(far):

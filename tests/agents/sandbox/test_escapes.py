@@ -91,7 +91,7 @@ packets: python3 -c 'import socket; socket.socket(socket.AF_PACKET,socket.SOCK_R
 raw addresses: python3 -c 'import socket; socket.socket(socket.AF_INET,socket.SOCK_RAW,1)' && echo ESCAPED
 the hypervisor: python3 -c 'import socket; s=socket.socket(40); s.settimeout(2); s.connect((2,1024))' && echo ESCAPED
 the interface: ip link add x type dummy && echo ESCAPED
-another socket put in the gateway's place: rm -f /sockets/.run; ln -sf /vault/x /sockets/gateway.sock && echo ESCAPED
+another socket put in the gateway's place: ln -sf /vault/x /sockets/gateway.sock && echo ESCAPED
 the CLI for the next run: echo x > /opt/parachute/claude || cp /bin/true /opt/parachute/claude && echo ESCAPED
 a large file: head -c 300M /dev/zero > /tmp/big || rm -f /tmp/big; [ -e /tmp/big ] && echo ESCAPED
 more rights for descriptors: ulimit -n 100000 && echo ESCAPED
@@ -141,7 +141,7 @@ async def test_no_way_out_of_a_container_that_has_worked_somewhere_works(
         async with asyncio.timeout(50), boxed(sandboxes, "python3", "-c", RUNNER) as at_work:
             await at_work.container.write(json.dumps(lines).encode() + b"\n")
             found = json.loads(await at_work.container.stdout.readline())
-            assert [path.name for path in at_work.folder.sockets.iterdir()] == [".run"]
+            assert list(at_work.folder.sockets.iterdir()) == []
 
     assert len(found) == len(TRICKS) >= 60
     assert [name for name, said in found.items() if "ESCAPED" in said] == []

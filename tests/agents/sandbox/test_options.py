@@ -1,12 +1,11 @@
-import json
 from pathlib import Path
 
 import pytest
 
 from parachuted.access.agent_config import SandboxConfig
-from parachuted.agents.job import RunFolder
-from parachuted.agents.sandbox.options import ContainerOwner, Image, container_options
-from tests.agents.sandbox.conftest import CLI, spec_of
+from parachuted.agents.job import RunFolder, RunSandbox
+from parachuted.agents.sandbox.options import ContainerOwner, Image, sandbox_options
+from tests.agents.sandbox.conftest import CLI
 
 IMAGE = Image(name="an-image", kind="built")
 OWNER = ContainerOwner(user=(1000, 1000), daemon="a-vault", life="1")
@@ -15,8 +14,9 @@ OWNER = ContainerOwner(user=(1000, 1000), daemon="a-vault", life="1")
 FOLDER = RunFolder(Path("/runs/a1b2"))
 
 
-def options_of(config=None, **how):
-    return container_options(spec_of(FOLDER, "echo", config=config, **how), IMAGE, OWNER)
+def options_of(config=None, env=None, **how):
+    sandbox = RunSandbox(config=config or SandboxConfig(), folder=FOLDER, **how)
+    return sandbox_options(sandbox, env or {}, CLI, IMAGE, OWNER)
 
 
 def mounts_of(options):
@@ -76,13 +76,13 @@ async def test_it_can_write_in_its_own_places_and_has_nothing_of_our_environment
     assert names <= {"PATH", "LANG", "TMPDIR", "HOME", "PWD", "HOSTNAME", "SHLVL", "_", "OLDPWD"}
 
 
-async def test_more_memory_than_it_has_ends_it_and_says_so(run):
-    config, line = SandboxConfig(memory="64m"), "python3 -c 'x = bytearray(400 << 20)'"
-    ended = await run(line, config=config)
-    reported = await run(f"exec {line}", config=config)
+@pytest.mark.parametrize("start", ["", "exec "])
+async def test_more_memory_than_it_has_ends_it_and_says_so(run, start):
+    line = f"{start}python3 -c 'x = bytearray(400 << 20)'"
+    ended = await run(line, config=SandboxConfig(memory="64m"))
 
     assert ended.code != 0
-    assert "more memory than its sandbox has" in (reported.problem or "")
+    assert "more memory than its sandbox has" in (ended.problem or "")
 
 
 async def test_processes_without_end_stop_at_the_limit(run):
@@ -94,32 +94,16 @@ async def test_processes_without_end_stop_at_the_limit(run):
     assert "fork" in ended.out.lower()
 
 
-def env_of(options):
-    return dict(entry.split("=", 1) for entry in options["Env"])
+@pytest.mark.parametrize("network", ["none", "bridge", ("example.org",)])
+def test_only_a_box_with_a_network_knows_of_the_proxy(network):
+    options = options_of(network=network, env={"A": "b"})
+    env = dict(entry.split("=", 1) for entry in options["Env"])
+    usual = {"LANG": "C.UTF-8", "TMPDIR": "/tmp", "HOME": "/home/agent", "A": "b"}  # noqa: S108
+    names = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
+    proxy = dict.fromkeys(names, "http://127.0.0.1:3128")
+    proxy |= dict.fromkeys(("NO_PROXY", "no_proxy"), "localhost,127.0.0.1")
 
-
-def test_a_box_without_a_network_knows_of_no_proxy():
-    options = options_of(env={"A": "b"})
-    instructions, env = json.loads(options["Cmd"][0]), env_of(options)
-
-    assert (instructions["command"], instructions["relay"]) == (["echo"], None)
     assert options["WorkingDir"] == "/vault"
-    assert env == {
-        "PATH": env["PATH"],
-        "LANG": "C.UTF-8",
-        "TMPDIR": "/tmp",  # noqa: S108
-        "HOME": "/home/agent",
-        "A": "b",
-    }
-
-
-@pytest.mark.parametrize("network", ["bridge", ("example.org",)])
-def test_a_box_with_one_finds_the_proxy_by_its_usual_names(network):
-    options = options_of(network=network)
-    env, relay = env_of(options), json.loads(options["Cmd"][0])["relay"]
-
-    assert {env[name] for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")} == {
-        "http://127.0.0.1:3128"
-    }
-    assert env["NO_PROXY"] == "localhost,127.0.0.1"
-    assert relay == [3128, "/sockets/proxy.sock"]
+    assert env == {"PATH": env["PATH"], **usual, **(proxy if network != "none" else {})}
+    relay = ["3128", "/sockets/proxy.sock"] if network != "none" else []
+    assert options["Entrypoint"][5:] == relay

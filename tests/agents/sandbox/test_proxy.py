@@ -5,7 +5,7 @@ import pytest
 
 from parachuted.agents.sandbox.proxy import Proxy, ProxyLimits, open_proxy
 from tests.agents.conftest import until
-from tests.agents.sandbox.conftest import spec_of
+from tests.agents.sandbox.conftest import opening
 
 PUBLIC = "93.184.216.34"
 
@@ -251,8 +251,8 @@ async def test_a_box_with_a_network_reaches_what_is_listed_and_nothing_else(worl
         "except OSError as error: print(error)"
     )
     async with sandboxes.prepare() as folder, proxy(world, folder.sockets):
-        spec = spec_of(folder, "python3", "-c", line, network=("example.org",))
-        async with sandboxes.open(spec) as container:
+        command = ("python3", "-c", line)
+        async with opening(sandboxes, folder, *command, network=("example.org",)) as container:
             said = (await asyncio.wait_for(container.stdout.read(), 20)).decode()
 
     assert "hello" in said
