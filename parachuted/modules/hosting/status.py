@@ -73,10 +73,10 @@ def status_of(
     """Combine the registry's entry with what runs: `host` is None while it does not."""
     problem = problem or entry.problem
     condition = _condition(entry, host, problem)
-    notes = list(entry.notes)
+    notes = list[str]()
     if entry.state == "changed":
         is_on = condition in {"running", "starting"}
-        notes.insert(0, "changed, runs as approved" if is_on else "changed since it was approved")
+        notes.append("changed, runs as approved" if is_on else "changed since it was approved")
     offers = {} if host is None else _offers(host)
     if host is not None:
         agents = sorted(host.declared.agents)

@@ -33,7 +33,6 @@ from parachuted.modules.registry.approved import (
     is_no_wider,
     parse_record,
     trust_level,
-    unverified,
 )
 from parachuted.modules.registry.consent import Consent, consent_for, tree_difference
 from parachuted.modules.registry.copies import ApprovedCopies, ModuleTree, read_tree
@@ -93,15 +92,14 @@ class ModuleApprovals:
     def entries(self) -> list[ModuleEntry]:
         """Every module of modules.yaml and every folder in the vault's `Modules/`, by name."""
         try:
-            entries = self._registry.load()
+            records = list(self._records().values())
         except UntrustedError as error:
-            return [self._broken(name, error.message) for name in sorted(self._folders.names())]
-        known = {name for name, entry in entries.items() if is_module(entry)}
-        names = sorted({*known, *self._folders.names()})
-        return [self._entry(name, entries.get(name, {})) for name in names]
+            names = sorted(self._folders.names())
+            records = [ModuleRecord(name=name, problem=error.message) for name in names]
+        return [self._entry(record) for record in records]
 
     def entry(self, name: str) -> ModuleEntry:
-        return self._entry(name, self._written(name))
+        return self._entry(self._find(name))
 
     def review(self, name: str, trust: TrustLevel | None = None) -> tuple[Consent, str]:
         """What approving the present folder would allow with that trust (None: what it has), and
@@ -174,19 +172,18 @@ class ModuleApprovals:
         """What may run now, verified just now, by name; `ModuleEntry.problem` says why another may
         not. One under development is taken as it is now, if it asks for no more than was approved.
         """
-        try:
-            entries = self._registry.load()
-        except UntrustedError:
-            return []
         found: list[ApprovedModule] = []
-        for name in sorted(entries if names is None else entries.keys() & set(names)):
-            self._unready.pop(name, None)
-            try:
-                record = parse_record(name, entries[name])
-                if record.enabled and record.is_approved:
+        with contextlib.suppress(UntrustedError):
+            for name, record in self._records().items():
+                if names is not None and name not in names:
+                    continue
+                self._unready.pop(name, None)
+                if not (record.enabled and record.is_approved):
+                    continue
+                try:
                     found.append(self._load(self._refreshed(record) if record.is_dev else record))
-            except (ParachuteError, ValueError) as error:
-                self._unready[name] = str(error)
+                except ParachuteError as error:
+                    self._unready[name] = error.message
         return found
 
     def install(self, source: str, *, dev: bool = False, path: str | None = None) -> ModuleEntry:
@@ -220,22 +217,25 @@ class ModuleApprovals:
             self._registry.change(name, values)
         return self.entry(name)
 
-    def _written(self, name: str) -> Mapping[str, object]:
-        entry = self._registry.load().get(name, {})
-        if not is_module(entry) and name not in self._folders.names():
+    def _records(self) -> dict[str, ModuleRecord]:
+        entries = self._registry.load()
+        known = {name for name, entry in entries.items() if is_module(entry)}
+        names = sorted({*known, *self._folders.names()})
+        return {name: parse_record(name, entries.get(name, {})) for name in names}
+
+    def _find(self, name: str) -> ModuleRecord:
+        record = self._records().get(name)
+        if record is None:
             raise NotFoundError(
                 f"there is no module {name[:80]!r}; `parachute modules list` shows them"
             )
-        return entry
+        return record
 
     def _record(self, name: str) -> ModuleRecord:
-        entry = self._written(name)
-        try:
-            return parse_record(name, entry)
-        except ValueError as error:
-            raise OutdatedError(
-                f"the entry of {name[:80]!r} in modules.yaml is wrong: {error}"
-            ) from error
+        record = self._find(name)
+        if record.problem is not None:
+            raise OutdatedError(f"{record.name}: {record.problem}")
+        return record
 
     def _check_dev(self, folder: Path) -> None:
         """Raises UnfitError for a folder that may not be under development."""
@@ -358,28 +358,22 @@ class ModuleApprovals:
             self._unready[record.name] = f"the last approved version runs: {error.message}"
             return record
 
-    def _entry(self, name: str, entry: Mapping[str, object]) -> ModuleEntry:
-        try:
-            record = parse_record(name, entry)
-        except ValueError as error:
-            return self._broken(name, f"its entry in modules.yaml is wrong: {error}")
-        folder, tree, problem = record.folder(self._vault), None, None
-        state: FolderState = "new"
-        try:
-            tree = self._tree(record)
-            if record.is_approved:
-                state = "approved" if tree.digest == record.tree else "changed"
-        except UnfitError as error:
-            state, problem = "broken" if os.path.lexists(folder) else "missing", error.message
+    def _entry(self, record: ModuleRecord) -> ModuleEntry:
+        folder, problem = record.folder(self._vault), record.problem
+        state: FolderState = "broken"
+        found = None
+        if problem is None:
+            try:
+                found = self._tree(record).digest
+                is_same = found == record.tree
+                state = "new" if not record.is_approved else "approved" if is_same else "changed"
+            except UnfitError as error:
+                problem = error.message
+                state = "broken" if os.path.lexists(folder) else "missing"
         return ModuleEntry(
             record=record,
             folder=folder,
-            found_digest=tree.digest if tree else None,
+            found_digest=found,
             state=state,
-            problem=self._unready.get(name) or problem,
-            notes=unverified(record, tree) if tree and record.trust != "verified" else (),
+            problem=self._unready.get(record.name) or problem,
         )
-
-    def _broken(self, name: str, problem: str) -> ModuleEntry:
-        folder = self._vault / FOLDER / name
-        return ModuleEntry(record=ModuleRecord(name=name), folder=folder, problem=problem)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,18 +16,17 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from parachuted.errors import NotFoundError, OutdatedError, UnfitError
 from parachuted.home_files.bundled import bundled_folder
-from parachuted.modules.checks import matching, mistakes_in
+from parachuted.modules.checks import mistakes_in
 from parachuted.modules.registry.copies import ModuleTree, read_tree
-from parachuted.modules.registry.install import FOLDER, LITTER, OFFICIAL
+from parachuted.modules.registry.install import FOLDER, LITTER
 from parachuted.modules.registry.manifest import NAME, Manifest, ManifestPermissions
 from parachuted.texts.visible import visible
 
 TrustLevel: TypeAlias = Literal["verified", "trusted", "untrusted"]
 FolderState: TypeAlias = Literal["new", "approved", "changed", "missing", "broken"]
 
-_OURS = "text that parachuted writes there; approve the module again"
-_Digest = Annotated[str, matching(re.compile(r"sha256:[0-9a-f]{64}"), _OURS)]
-_Environment = Annotated[str, matching(re.compile(r"venv-[0-9a-f]{8}"), _OURS)]
+_Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+_Environment = Annotated[str, Field(pattern=r"^venv-[0-9a-f]{8}$")]
 _PERMISSIONS = TypeAdapter(ManifestPermissions)
 _LATER = frozenset({"folders", "people"})
 _EVERYTHING = frozenset({"**", "**/*"})
@@ -36,7 +34,9 @@ _EVERYTHING = frozenset({"**", "**/*"})
 
 @checked_dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="ignore"))
 class ModuleRecord:
-    """What modules.yaml says of it. `installed`: the digest of what `install` put there."""
+    """What modules.yaml says of it. `installed`: the digest of what `install` put there; `problem`:
+    why its entry cannot be read.
+    """
 
     name: str
     path: str = ""
@@ -70,36 +70,41 @@ _RECORD = TypeAdapter(ModuleRecord)
 
 
 def parse_record(name: str, entry: Mapping[str, Any]) -> ModuleRecord:
-    """An entry, or that of a folder that modules.yaml does not know. Raises ValueError."""
-    if not NAME.fullmatch(name):
-        raise ValueError(f"{visible(name)[:80]!r} is not a module's name")
+    """An entry, or that of a folder that modules.yaml does not know."""
     written = {key: value for key, value in entry.items() if value not in ("", None)}
+    written |= {"name": name, "path": written.get("path", f"{FOLDER}/{name}"), "problem": None}
     try:
-        record = _RECORD.validate_python({"path": f"{FOLDER}/{name}", **written, "name": name})
+        record = _RECORD.validate_python(written)
     except ValidationError as error:
-        raise ValueError("; ".join(mistakes_in(error))) from error
+        return _unreadable(name, "; ".join(mistakes_in(error)))
     path = PurePosixPath(record.path)
+    if not NAME.fullmatch(name):
+        return _unreadable(name, "that is not a module's name")
     is_wrong = "\0" in record.path or ".." in path.parts or not path.name
     if is_wrong or path.is_absolute() != record.is_dev:
-        raise ValueError(
+        return _unreadable(
+            name,
             f"`path` should be a folder of the vault such as {FOLDER}/my-module, or an absolute "
-            "path where it is under development (`dev`)"
+            "path where it is under development (`dev`)",
         )
     return record
 
 
+def _unreadable(name: str, why: str) -> ModuleRecord:
+    return ModuleRecord(
+        name=visible(name)[:80], problem=f"its entry in modules.yaml is wrong: {why}"
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleEntry:
-    """One module as a person is shown it. `found_digest` is what a person names to approve it;
-    `notes` are facts, not problems.
-    """
+    """One module as a person is shown it. `found_digest` is what a person names to approve it."""
 
     record: ModuleRecord
     folder: Path
     found_digest: str | None = None
     state: FolderState = "broken"
     problem: str | None = None
-    notes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -172,13 +177,6 @@ def trust_level(record: ModuleRecord, tree: ModuleTree, wanted: TrustLevel | Non
             f"{record.name} is none of the modules of this version, so it cannot be verified"
         )
     return wanted or ("untrusted" if record.trust == "verified" else record.trust)
-
-
-def unverified(record: ModuleRecord, tree: ModuleTree) -> tuple[str, ...]:
-    """Why a module that was installed as an official one is not verified."""
-    if not record.source.startswith(OFFICIAL) or tree.digest == _official_digest(record.name):
-        return ()
-    return ("not verified: its files are not those of this version of parachuted",)
 
 
 @cache

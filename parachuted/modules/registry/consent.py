@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.modules.registry.approved import ModuleRecord, TrustLevel, unverified
+from parachuted.modules.registry.approved import ModuleRecord, TrustLevel
 from parachuted.modules.registry.copies import ModuleTree
 from parachuted.modules.registry.install import run_git
 from parachuted.modules.registry.manifest import Manifest
@@ -70,7 +70,6 @@ def _lines(
     yield quoted("says", manifest.description or "nothing of itself")
     yield quoted("from", origin, _MOST)
     yield fact("holds", f"{len(tree.files):,} files, {tree.size:,} bytes")
-    yield from (quoted("note", note) for note in unverified(record, tree))
     yield from _each("installs", manifest.dependencies)
     yield quoted("answers", f"at {manifest.prefix}", _MOST)
     yield from _each("provides", sorted(manifest.provides))

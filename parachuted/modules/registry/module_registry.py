@@ -182,7 +182,5 @@ class ModuleFolders:
         return frozenset(changed)
 
     def _mark(self, name: str, entry: Mapping[str, object]) -> int:
-        with contextlib.suppress(ValueError):
-            record = parse_record(name, entry)
-            return folder_mark(record.folder(self._vault), record.ignored)
-        return 0
+        record = parse_record(name, entry)
+        return 0 if record.problem else folder_mark(record.folder(self._vault), record.ignored)

@@ -213,7 +213,6 @@ def test_the_bytes_of_this_version_alone_make_it_verified(rig):
     assert rig.trust.consent("brain").trust == "untrusted"
     assert rig.ready("brain").trust == "verified"
     assert rig.approve("brain").trust == "untrusted"
-    assert "not verified" in rig.trust.entry("brain").notes[0]
 
 
 def test_a_ledger_that_cannot_be_trusted_lets_nothing_run_and_says_so(rig):
