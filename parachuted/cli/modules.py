@@ -116,7 +116,7 @@ def modules_install(options: Namespace) -> Steps:
     """Copy a module into the vault, show what it asks for, and ask whether it may run.
 
     source  a git address, a folder, or parachute://NAME for one of parachuted's own
-    --dev  run it from that folder, and again at each edit
+    --dev  refer to that folder instead of copying it, and trust its code
     --path SUB  the folder inside the source that holds manifest.yaml
     """
     is_address = "://" in options.source or options.source.startswith("git@")

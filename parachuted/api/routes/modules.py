@@ -84,7 +84,7 @@ class ModuleValueRequest(RequestModel):
 class InstallModuleRequest(RequestModel):
     """`source`: a git address, a folder of this machine, or parachute://NAME.
 
-    `dev`: run it from there, and again at each edit. `trust`: what the consent is shown for.
+    `dev`: refer to the folder instead of copying it. `trust`: what the consent is shown for.
     """
 
     source: Annotated[str, Field(min_length=1, max_length=2_000)]

@@ -105,6 +105,7 @@ class ModuleManager:
             entries = await asyncio.to_thread(self._trust.entries)
             if self._entries is before:  # else `sync` has read them meanwhile, and perhaps later
                 self._entries = entries
+                self._reports.publish_changes(entries)
 
     async def stop(self) -> None:
         self._exchange.events.deliver_to(())
@@ -112,7 +113,7 @@ class ModuleManager:
             await self._end(list(self._modules.values()))
 
     async def run(self) -> None:
-        """Start all that may run, run schedules, and follow folders and approvals, until cancelled.
+        """Start all that may run, run schedules, and follow approvals, until cancelled.
         A module's failure affects no other; where the disk refuses, it tries again.
         """
         try:
@@ -345,14 +346,11 @@ class ModuleManager:
         )
 
     async def _look(self) -> None:
-        """Follow what changed since the last look. While the disk refuses, what runs goes on."""
+        """Follow modules.yaml. While the disk refuses, what runs goes on."""
         try:
             # before all are compared, so that what changes meanwhile is seen after
-            names = await asyncio.to_thread(self._trust.look)
-            if self._is_behind:
+            if await asyncio.to_thread(self._trust.look) or self._is_behind:
                 await self.sync()
-            elif names:
-                await self.sync(names)
             self._is_behind, self._has_started = False, True
             self._may_answer.set()
         except (ParachuteError, OSError) as error:

@@ -20,7 +20,7 @@ from parachuted.errors import (
     UnfitError,
     UntrustedError,
 )
-from parachuted.home_files.private import is_in, locked, real_path
+from parachuted.home_files.private import locked, real_path
 from parachuted.home_files.vault_state import known_state_folder
 from parachuted.modules.registry.approved import (
     ApprovedModule,
@@ -30,7 +30,6 @@ from parachuted.modules.registry.approved import (
     TrustLevel,
     approval_digest,
     check_trust,
-    is_no_wider,
     parse_record,
     trust_level,
 )
@@ -47,18 +46,17 @@ from parachuted.modules.registry.install import (
     site_packages,
     without_ref,
 )
-from parachuted.modules.registry.manifest import FILE, Manifest, read_manifest
+from parachuted.modules.registry.manifest import Manifest
 from parachuted.modules.registry.module_registry import (
-    ModuleFolders,
     ModuleRegistry,
     Plain,
+    folder_names,
     is_module,
 )
 from parachuted.modules.registry.prompts import FILE as PROMPT
 from parachuted.modules.settings import SettingValue
 
 _LOCK = "modules.lock"
-_OTHERS_MAY_WRITE = 0o022
 
 
 class ModuleApprovals:
@@ -73,9 +71,8 @@ class ModuleApprovals:
         self._home, self._vault, self._env = home, real_path(vault), env
         self._reserved = reserved
         self._registry, self._copies = ModuleRegistry(home), ApprovedCopies(home)
-        self._folders = ModuleFolders(self._vault, self._registry)
         self._unready: dict[str, str] = {}
-        self.look = self._folders.look
+        self._mark: object = None
 
     @property
     def problem(self) -> str | None:
@@ -84,6 +81,11 @@ class ModuleApprovals:
         except UntrustedError as error:
             return error.message
         return None
+
+    def look(self) -> bool:
+        """Whether modules.yaml was written since the last call."""
+        before, self._mark = self._mark, self._registry.mark()
+        return self._mark != before
 
     @property
     def state_folder(self) -> Path | None:
@@ -94,7 +96,7 @@ class ModuleApprovals:
         try:
             records = list(self._records().values())
         except UntrustedError as error:
-            names = sorted(self._folders.names())
+            names = sorted(folder_names(self._vault))
             records = [ModuleRecord(name=name, problem=error.message) for name in names]
         return [self._entry(record) for record in records]
 
@@ -170,7 +172,7 @@ class ModuleApprovals:
 
     def ready(self, names: Collection[str] | None = None) -> list[ApprovedModule]:
         """What may run now, verified just now, by name; `ModuleEntry.problem` says why another may
-        not. One under development is taken as it is now, if it asks for no more than was approved.
+        not.
         """
         found: list[ApprovedModule] = []
         with contextlib.suppress(UntrustedError):
@@ -181,7 +183,7 @@ class ModuleApprovals:
                 if not (record.enabled and record.is_approved):
                     continue
                 try:
-                    found.append(self._load(self._refreshed(record) if record.is_dev else record))
+                    found.append(self._load(record))
                 except ParachuteError as error:
                     self._unready[name] = error.message
         return found
@@ -189,7 +191,8 @@ class ModuleApprovals:
     def install(self, source: str, *, dev: bool = False, path: str | None = None) -> ModuleEntry:
         """Put its module into `Modules/` (`dev`: refer to its folder). Approves nothing."""
         with locked(self._home, _LOCK), fetched(source, self._env, path=path) as found:
-            manifest = manifest_of(found, self._reserved)
+            tree = read_tree(found.folder, ignored=LITTER)
+            manifest = manifest_of(tree, self._reserved)
             name = manifest.name
             entry = self._registry.load().get(name, {})
             record = parse_record(name, entry) if is_module(entry) else None
@@ -201,7 +204,6 @@ class ModuleApprovals:
                 )
             values: dict[str, Plain]
             if dev:
-                self._check_dev(found.folder)
                 values = {"source": "local", "path": str(found.folder), "dev": True}
             else:
                 installed = record.installed if record else None
@@ -220,7 +222,7 @@ class ModuleApprovals:
     def _records(self) -> dict[str, ModuleRecord]:
         entries = self._registry.load()
         known = {name for name, entry in entries.items() if is_module(entry)}
-        names = sorted({*known, *self._folders.names()})
+        names = sorted({*known, *folder_names(self._vault)})
         return {name: parse_record(name, entries.get(name, {})) for name in names}
 
     def _find(self, name: str) -> ModuleRecord:
@@ -237,38 +239,12 @@ class ModuleApprovals:
             raise OutdatedError(f"{record.name}: {record.problem}")
         return record
 
-    def _check_dev(self, folder: Path) -> None:
-        """Raises UnfitError for a folder that may not be under development."""
-        place, others = real_path(folder), (self._vault, self._home)
-        if any(is_in(place, other) or is_in(other, place) for other in others):
-            raise UnfitError(
-                f"{folder} is in the vault or the home, or a link to there: a module under "
-                "development is kept elsewhere"
-            )
-        if place.is_dir() and place.stat().st_mode & _OTHERS_MAY_WRITE:
-            raise UnfitError(
-                f"others may write to {folder}, so it cannot be under development; `chmod go-w` "
-                "on it mends that"
-            )
-
-    def _tree(self, record: ModuleRecord) -> ModuleTree:
-        """What its folder holds. Nothing is approved by it. Raises UnfitError."""
-        folder = record.folder(self._vault)
-        if record.is_dev:
-            self._check_dev(folder)
-        return read_tree(folder, ignored=record.ignored)
-
     def _copied(self, record: ModuleRecord) -> AbstractContextManager[ModuleTree]:
-        if record.is_dev:
-            self._check_dev(record.folder(self._vault))
-        return self._copies.copied(record.name, record.folder(self._vault), record.ignored)
+        return self._copies.copied(record.name, record.folder(self._vault), LITTER)
 
     def _manifest(self, record: ModuleRecord, copy: ModuleTree) -> Manifest:
-        """Raises OutdatedError, and what `read_manifest` raises."""
-        if FILE not in copy.files:
-            raise OutdatedError(f"{record.name} has no {FILE}, so it is not a module")
-        data = (copy.folder / FILE).read_bytes()
-        manifest = read_manifest(data, reserved=self._reserved, files=copy.files)
+        """Raises OutdatedError, and what `manifest_of` raises."""
+        manifest = manifest_of(copy, self._reserved)
         if manifest.name != record.name:
             raise OutdatedError(
                 f"the folder {record.name} says that it is the module {manifest.name}; the two "
@@ -338,25 +314,7 @@ class ModuleApprovals:
             import_paths=(site_packages(environment),) if environment else (),
             overrides=record.agents,
             config=record.config,
-            is_dev=record.is_dev,
         )
-
-    def _refreshed(self, record: ModuleRecord) -> ModuleRecord:
-        """That of the present folder, if it asks for no more."""
-        try:
-            if self._tree(record).digest == record.tree:
-                return record
-            with locked(self._home, _LOCK), self._copied(record) as copy:
-                if not is_no_wider(self._manifest(record, copy), self._load(record).manifest):
-                    raise OutdatedError(
-                        f"{record.name} asks for other permissions, agents or packages; approve "
-                        "it again"
-                    )
-                self._keep(record, copy, trust_level(record, copy, None))
-            return self._record(record.name)
-        except ParachuteError as error:
-            self._unready[record.name] = f"the last approved version runs: {error.message}"
-            return record
 
     def _entry(self, record: ModuleRecord) -> ModuleEntry:
         folder, problem = record.folder(self._vault), record.problem
@@ -364,7 +322,7 @@ class ModuleApprovals:
         found = None
         if problem is None:
             try:
-                found = self._tree(record).digest
+                found = read_tree(folder, ignored=LITTER).digest
                 is_same = found == record.tree
                 state = "new" if not record.is_approved else "approved" if is_same else "changed"
             except UnfitError as error:

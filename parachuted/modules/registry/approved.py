@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -58,12 +57,8 @@ class ModuleRecord:
     def is_approved(self) -> bool:
         return self.hash is not None and self.tree is not None
 
-    @property
-    def ignored(self) -> frozenset[str]:
-        return LITTER if self.is_dev else frozenset()
-
     def folder(self, vault: Path) -> Path:
-        return Path(self.path) if self.is_dev else vault / self.path
+        return vault / (self.path or f"{FOLDER}/{self.name}")  # which is absolute under development
 
 
 _RECORD = TypeAdapter(ModuleRecord)
@@ -72,14 +67,14 @@ _RECORD = TypeAdapter(ModuleRecord)
 def parse_record(name: str, entry: Mapping[str, Any]) -> ModuleRecord:
     """An entry, or that of a folder that modules.yaml does not know."""
     written = {key: value for key, value in entry.items() if value not in ("", None)}
-    written |= {"name": name, "path": written.get("path", f"{FOLDER}/{name}"), "problem": None}
+    written = {"path": f"{FOLDER}/{name}", **written, "name": name, "problem": None}
     try:
         record = _RECORD.validate_python(written)
     except ValidationError as error:
         return _unreadable(name, "; ".join(mistakes_in(error)))
-    path = PurePosixPath(record.path)
     if not NAME.fullmatch(name):
         return _unreadable(name, "that is not a module's name")
+    path = PurePosixPath(record.path)
     is_wrong = "\0" in record.path or ".." in path.parts or not path.name
     if is_wrong or path.is_absolute() != record.is_dev:
         return _unreadable(
@@ -131,7 +126,6 @@ class ApprovedModule:
     import_paths: tuple[Path, ...] = ()
     overrides: Mapping[str, object] = field(default_factory=dict)
     config: Mapping[str, object] = field(default_factory=dict)
-    is_dev: bool = False
 
 
 def approval_digest(tree: str, manifest: Manifest, lock: Sequence[str]) -> str:
@@ -144,11 +138,6 @@ def approval_digest(tree: str, manifest: Manifest, lock: Sequence[str]) -> str:
     document = {"approval": 2, "tree": tree, "permissions": permissions, "lock": sorted(lock)}
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
-
-
-def is_no_wider(manifest: Manifest, approved: Manifest) -> bool:
-    parts = attrgetter("name", "permissions", "dependencies", "agents")
-    return bool(parts(manifest) == parts(approved))
 
 
 def reads_any_note(manifest: Manifest, trust: TrustLevel) -> bool:

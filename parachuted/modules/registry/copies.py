@@ -78,21 +78,6 @@ def copy_tree(source: Path, target: Path, *, ignored: Collection[str] = ()) -> N
         place.chmod(mode)
 
 
-def folder_mark(folder: Path, ignored: Collection[str] = ()) -> int:
-    """What changes whenever the folder does; 0: there is none. Approval never relies on it."""
-    try:
-        # a folder's times tell of its names alone, of which some are ignored
-        found = [
-            (path, at.st_mode, at.st_ino)
-            if stat.S_ISDIR(at.st_mode)
-            else (path, at.st_mode, at.st_ino, at.st_size, at.st_mtime_ns, at.st_ctime_ns)
-            for path, at in _walk(folder, ignored)
-        ]
-    except OSError:  # or it is being changed: the next look sees another mark
-        return 0
-    return hash(tuple(sorted(found)))
-
-
 def _walk(folder: Path, ignored: Collection[str]) -> Iterator[tuple[str, os.stat_result]]:
     """All that is below it, links not followed. Raises OSError."""
 

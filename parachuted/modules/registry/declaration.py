@@ -7,10 +7,10 @@ import importlib
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from types import MappingProxyType, MethodType
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, TypeAlias
 
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
@@ -93,7 +93,6 @@ class CommandSpec(CommandMark):
     schema: Mapping[str, object]
 
 
-_Kind = TypeVar("_Kind")
 _Spec: TypeAlias = RouteSpec | ToolSpec | CommandSpec | EventMark | ScheduleMark
 
 
@@ -142,21 +141,29 @@ def describe(cls: type[Module], manifest: Manifest) -> ModuleDeclaration:
                 f"{field} is {mine!r} in {cls.__name__} and {its!r} in manifest.yaml"
             )
     described = {tool.name: tool.description for tool in manifest.mcp_tools if tool.description}
-    specs = [_spec(cls, handler, mark, described) for handler, mark in _marks(cls, manifest)]
+    specs = list[_Spec]()
+    for handler, mark in _marks(cls, manifest):
+        function = resolve_handler(cls, handler)
+        try:
+            specs.append(_spec(function, handler, mark, described))
+        except ValidationError as error:
+            raise ModuleFailedError("; ".join(mistakes_in(error, handler))) from error
+        except ModuleFailedError as error:
+            raise ModuleFailedError(f"{handler}: {error.message}") from error
     try:
         declared = ModuleDeclaration(
             name=manifest.name,
             version=manifest.version,
             prefix=manifest.prefix,
             description=manifest.description or cls.description,
-            routes=_of(RouteSpec, specs),
-            tools=_of(ToolSpec, specs),
-            events=_of(EventMark, specs),
-            schedules=_of(ScheduleMark, specs),
+            routes=tuple(spec for spec in specs if isinstance(spec, RouteSpec)),
+            tools=tuple(spec for spec in specs if isinstance(spec, ToolSpec)),
+            events=tuple(spec for spec in specs if isinstance(spec, EventMark)),
+            schedules=tuple(spec for spec in specs if isinstance(spec, ScheduleMark)),
             provides=tuple(dict.fromkeys((*manifest.provides, *cls.provides))),
             agents={**_AGENTS.validate_python(cls.agents), **manifest.agents},
             settings=setting_specs(cls.Settings),
-            commands=_of(CommandSpec, specs),
+            commands=tuple(spec for spec in specs if isinstance(spec, CommandSpec)),
             has_doctor=cls.doctor is not Module.doctor,
             finds_para=cls.find_para is not Module.find_para,
         )
@@ -170,20 +177,13 @@ def describe(cls: type[Module], manifest: Manifest) -> ModuleDeclaration:
 
 def unlisted(declared: ModuleDeclaration, manifest: Manifest) -> list[str]:
     """What a loaded module declares that its manifest does not name, with what to do about it."""
-    listed: dict[str, tuple[Iterable[str], Collection[str]]] = {
-        "mcp_tools": (
-            (spec.name for spec in declared.tools),
-            {tool.name for tool in manifest.mcp_tools},
-        ),
-        "hooks": (
-            (spec.event for spec in declared.events),
-            {hook.event for hook in manifest.hooks},
-        ),
-        "schedules": (
-            (spec.timing.words() for spec in declared.schedules),
-            {timing.words() for timing in manifest.schedules},
-        ),
-        "provides": (declared.provides, manifest.provides),
+    beyond: dict[str, set[str]] = {
+        "mcp_tools": {spec.name for spec in declared.tools}
+        - {tool.name for tool in manifest.mcp_tools},
+        "hooks": {spec.event for spec in declared.events} - {hook.event for hook in manifest.hooks},
+        "schedules": {spec.timing.words() for spec in declared.schedules}
+        - {timing.words() for timing in manifest.schedules},
+        "provides": set(declared.provides).difference(manifest.provides),
     }
     return [
         f"agents.{name} asks for bash, network, a folder beside the vault, a lane or the person's "
@@ -192,9 +192,8 @@ def unlisted(declared: ModuleDeclaration, manifest: Manifest) -> list[str]:
         if name not in manifest.agents and _reaches_beyond(agent, manifest)
     ] + [
         f"manifest.yaml: {field}: add {name}, which the code declares"
-        for field, (names, known) in listed.items()
-        for name in dict.fromkeys(names)
-        if name not in known
+        for field, names in beyond.items()
+        for name in sorted(names)
     ]
 
 
@@ -256,21 +255,9 @@ def _marks(cls: type[Module], manifest: Manifest) -> Iterator[tuple[str, Serving
 
 
 def _spec(
-    cls: type[Module], handler: str, mark: ServingMark, described: Mapping[str, str]
-) -> _Spec:
-    """Raises ModuleFailedError."""
-    function = resolve_handler(cls, handler)
-    try:
-        return _spec_of(function, handler, mark, described)
-    except ValidationError as error:
-        raise ModuleFailedError("; ".join(mistakes_in(error, handler))) from error
-    except ModuleFailedError as error:
-        raise ModuleFailedError(f"{handler}: {error.message}") from error
-
-
-def _spec_of(
     function: Callable[..., object], handler: str, mark: ServingMark, described: Mapping[str, str]
 ) -> _Spec:
+    """Raises ModuleFailedError, ValidationError."""
     arguments, streams = HandlerArguments(function), inspect.isasyncgenfunction(function)
     if inspect.isgeneratorfunction(function) or (streams and not isinstance(mark, RouteMark)):
         raise ModuleFailedError("only routes that are `async def` can yield, so return one value")
@@ -324,10 +311,6 @@ def _check_names(declared: ModuleDeclaration) -> None:
                 f"the tool {tool.name} is for the agent {tool.agent}, which the module does not "
                 "have"
             )
-
-
-def _of(kind: type[_Kind], specs: Iterable[_Spec]) -> tuple[_Kind, ...]:
-    return tuple(spec for spec in specs if isinstance(spec, kind))
 
 
 _AGENTS = TypeAdapter(dict[str, AgentConfig])

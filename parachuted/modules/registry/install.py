@@ -19,11 +19,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path, PurePosixPath
-from types import MappingProxyType
 
-from parachuted.errors import ModuleFailedError, UnfitError
+from parachuted.errors import UnfitError
 from parachuted.home_files.bundled import bundled_folder
-from parachuted.modules.registry.copies import copy_tree, read_tree, remove_tree
+from parachuted.modules.registry.copies import ModuleTree, copy_tree, read_tree, remove_tree
 from parachuted.modules.registry.manifest import FILE, Manifest, read_manifest
 from parachuted.texts.visible import visible
 
@@ -42,21 +41,19 @@ _ADDRESS = re.compile(
 )
 _REF = re.compile(r"[A-Za-z0-9_][\w./+-]{0,200}|")
 # no settings of the machine's or the person's, and nothing that asks
-_GIT_ENV: Mapping[str, str] = MappingProxyType(
-    {
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": os.devnull,
-        "GIT_ATTR_NOSYSTEM": "1",
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_ASKPASS": "/bin/false",
-        "LC_ALL": "C.UTF-8",
-        "SSH_ASKPASS": "/bin/false",
-        "SSH_ASKPASS_REQUIRE": "never",
-        "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
-        "GIT_ALLOW_PROTOCOL": "https:ssh:file",
-        "GIT_LFS_SKIP_SMUDGE": "1",
-    }
-)
+_GIT_ENV: Mapping[str, str] = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "/bin/false",
+    "LC_ALL": "C.UTF-8",
+    "SSH_ASKPASS": "/bin/false",
+    "SSH_ASKPASS_REQUIRE": "never",
+    "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
+    "GIT_ALLOW_PROTOCOL": "https:ssh:file",
+    "GIT_LFS_SKIP_SMUDGE": "1",
+}
 _PIP_OPTIONS = (
     *("--no-input", "--disable-pip-version-check", "--no-compile", "--no-warn-script-location"),
     *("--only-binary", ":all:", "--quiet"),
@@ -101,14 +98,14 @@ def official_modules() -> list[Manifest]:
     return [read_manifest(file.read_bytes()) for file in files]
 
 
-def manifest_of(found: FetchedModule, reserved: Collection[str]) -> Manifest:
+def manifest_of(tree: ModuleTree, reserved: Collection[str]) -> Manifest:
     """Raises ManifestError, UnfitError."""
-    if FILE not in read_tree(found.folder, ignored=LITTER).files:
+    if FILE not in tree.files:
         raise UnfitError(
-            f"{found.folder.name} has no {FILE}, so it is not a module (is it in a folder "
-            "below? say --path)"
+            f"it has no {FILE}, so it is not a module (is it in a folder below? say --path)"
         )
-    return read_manifest((found.folder / FILE).read_bytes(), reserved=reserved)
+    data = (tree.folder / FILE).read_bytes()
+    return read_manifest(data, reserved=reserved, files=tree.files)
 
 
 def place(found: FetchedModule, vault: Path, name: str, installed: str | None = None) -> str:
@@ -201,8 +198,8 @@ def _run(
 def build(
     folder: Path, requirements: Sequence[str], env: Mapping[str, str]
 ) -> tuple[str, tuple[str, ...]]:
-    """Install those packages in a folder in that folder: its name, and its lock. Raises
-    ParachuteError, and has then left nothing behind.
+    """Install those packages in a folder in that folder: its name, and its lock. Raises UnfitError,
+    and has then left nothing behind.
     """
     place = folder / f"venv-{secrets.token_hex(4)}"
     site = site_packages(place)
@@ -224,16 +221,11 @@ def site_packages(environment: Path) -> Path:
 
 
 def lock_of(environment: Path) -> tuple[str, ...]:
-    """What is installed there, to the last byte, without bytecode. Raises ModuleFailedError."""
+    """What is installed there, to the last byte, without bytecode. Raises UnfitError, also where it
+    was made for another Python.
+    """
     site = site_packages(environment)
-    try:
-        tree = read_tree(site, ignored={"__pycache__"}, limits=_PACKAGE_LIMITS)
-    except UnfitError as error:
-        raise ModuleFailedError(
-            "its packages cannot be read, or were made for another Python; approve it again "
-            f"({error})"
-        ) from error
-    lines = set[str]()
+    tree, lines = read_tree(site, ignored={"__pycache__"}, limits=_PACKAGE_LIMITS), set[str]()
     for found in distributions(path=[str(site)]):
         record = hashlib.sha256((found.read_text("RECORD") or "").encode()).hexdigest()
         lines.add(f"{found.name}=={found.version} sha256:{record}")

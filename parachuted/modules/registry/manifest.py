@@ -7,7 +7,7 @@ not loaded (`declaration.unlisted`).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Annotated, TypeAlias
 
 from pydantic import (
@@ -39,14 +39,10 @@ _STRICT = ConfigDict(extra="forbid", validate_by_name=True, validate_by_alias=Tr
 _VERSION = re.compile(r"(0|[1-9]\d{0,8})(\.(0|[1-9]\d{0,8})){2}([-+][0-9A-Za-z.+-]{1,64})?")
 _CODE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\.py")
 _HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(:[A-Za-z_][A-Za-z0-9_]*)?|")
-_PREFIX = re.compile(r"/api/([a-z][a-z0-9-]{0,63})/?")
+_PREFIX = re.compile(r"/api/([a-z][a-z0-9-]{0,63})/?|")
 _OUTSIDE = re.compile(r"~?(/(?!\.)[^/\x00-\x1f\x7f*?\\]+)+/?")
 _FIELD_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-_BOUND = r"[<>=!~]{1,3} *[A-Za-z0-9.*+!_-]+"
-_REQUIREMENT = re.compile(
-    rf"(?!.* -)[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._, -]+\])? *({_BOUND} *(, *{_BOUND} "
-    r"*)*)?(;[A-Za-z0-9_.'\"<>=!~(), -]*)?"
-)
+_REQUIREMENT = re.compile(r"(?!.* -)[A-Za-z0-9][A-Za-z0-9_.\[\], <>=!~;'\"()*+-]*")
 _MOST_PROBLEMS = 50
 
 
@@ -63,27 +59,16 @@ def _named(field: str) -> BeforeValidator:
     return BeforeValidator(lambda value: {field: value} if isinstance(value, str) else value)
 
 
-def _read_pattern(text: str) -> str:
-    pattern = _inside(text)
-    if is_hidden(pattern) or is_code(pattern):
-        raise ValueError(f"{text[:80]!r} is a program's, or a module's code; no module reads it")
-    return pattern
+def _pattern_but(is_refused: Callable[[str], bool], says: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if is_outside(text):
+            raise ValueError(f"{text[:80]!r} is outside the vault; a module reaches only the vault")
+        pattern = normal_pattern(text)
+        if is_refused(pattern):
+            raise ValueError(f"{text[:80]!r} is {says}")
+        return pattern
 
-
-def _write_pattern(text: str) -> str:
-    pattern = _inside(text)
-    if is_control(pattern):
-        raise ValueError(
-            f"{text[:80]!r} is a program's, a module's code, or a person's to decide; no module "
-            "writes it"
-        )
-    return pattern
-
-
-def _inside(text: str) -> str:
-    if is_outside(text):
-        raise ValueError(f"{text[:80]!r} is outside the vault; a module reaches only the vault")
-    return normal_pattern(text)
+    return AfterValidator(check)
 
 
 def _timing(value: object) -> object:
@@ -98,8 +83,20 @@ ManifestName: TypeAlias = Annotated[
 HandlerName: TypeAlias = Annotated[
     str, matching(_HANDLER, "handler such as hooks:on_entry_created, a file and its function")
 ]
-ReadPattern: TypeAlias = Annotated[str, AfterValidator(_read_pattern)]
-WritePattern: TypeAlias = Annotated[str, AfterValidator(_write_pattern)]
+ReadPattern: TypeAlias = Annotated[
+    str,
+    _pattern_but(
+        lambda pattern: is_hidden(pattern) or is_code(pattern),
+        "a program's, or a module's code; no module reads it",
+    ),
+]
+WritePattern: TypeAlias = Annotated[
+    str,
+    _pattern_but(
+        is_control,
+        "a program's, a module's code, or a person's to decide; no module writes it",
+    ),
+]
 OutsideFolder: TypeAlias = Annotated[
     str,
     Field(max_length=1_000),
@@ -152,7 +149,7 @@ class RoutePrefix:
 
     prefix: Annotated[
         str,
-        matching(re.compile(rf"{_PREFIX.pattern}|"), "prefix such as /api/brain"),
+        matching(_PREFIX, "prefix such as /api/brain"),
         AfterValidator(lambda text: text.rstrip("/")),
     ] = ""
 
@@ -199,10 +196,7 @@ def read_manifest(
         manifest = _ADAPTER.validate_python(fields)
     except ValidationError as error:
         raise ManifestError(mistakes_in(error)) from error
-    if problems := [
-        *_misnamed(manifest, reserved),
-        *(_absent(manifest, files) if files is not None else ()),
-    ]:
+    if problems := list(_problems(manifest, reserved, files)):
         raise ManifestError(problems)
     return manifest
 
@@ -222,7 +216,9 @@ def _fields(text: str | bytes) -> dict[str, PlainValue]:
     return {key: value for key, value in fields.items() if value is not None}
 
 
-def _misnamed(manifest: Manifest, reserved: Collection[str]) -> Iterator[str]:
+def _problems(
+    manifest: Manifest, reserved: Collection[str], files: Collection[str] | None
+) -> Iterator[str]:
     for field, name in (
         ("name", manifest.name),
         ("routes.prefix", manifest.prefix.removeprefix("/api/")),
@@ -235,19 +231,13 @@ def _misnamed(manifest: Manifest, reserved: Collection[str]) -> Iterator[str]:
         if event.partition(".")[0] != manifest.name:
             yield f"publishes.{event}: its name should begin with `{manifest.name}.`"
         elif event in CATALOG:
-            yield (
-                f"publishes.{event}: is declared already (`parachute hooks docs` lists such "
-                "events); leave it out"
-            )
-
-
-def _absent(manifest: Manifest, files: Collection[str]) -> Iterator[str]:
+            yield f"publishes.{event}: is declared already; leave it out"
     handlers = [hook.handler for hook in manifest.hooks]
     handlers += [tool.handler for tool in manifest.mcp_tools]
-    wanted = {
+    named = {
         manifest.module,
         *(agent.prompt_file for agent in manifest.agents.values() if agent.prompt_file),
         *(f"{handler.partition(':')[0]}.py" for handler in handlers if ":" in handler),
     }
-    for file in sorted(wanted.difference(files)):
+    for file in sorted(named.difference(files)) if files is not None else ():
         yield f"there is no {file[:200]} in the folder"

@@ -4,9 +4,7 @@ trusted. People edit both. What cannot be trusted lets nothing run, and says why
 
 from __future__ import annotations
 
-import contextlib
 import json
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,15 +21,12 @@ from parachuted.home_files import (
     read_document,
 )
 from parachuted.home_files.private import UntrustedFileError
-from parachuted.modules.registry.approved import parse_record
-from parachuted.modules.registry.copies import folder_mark
 from parachuted.modules.registry.install import FOLDER
 from parachuted.modules.registry.manifest import NAME
 from parachuted.modules.settings import SettingValue
 
 _FILE, _ROOT, _LIMIT = "modules.yaml", "modules", 64 * 1024
 _OF_PERSON = frozenset({"config", "agents"})
-_FILES_EVERY_S = 5.0  # a stat of each file each second is most of what an idle daemon does
 
 Entries: TypeAlias = dict[str, dict[str, Any]]
 Plain: TypeAlias = str | bool | list[str] | None
@@ -135,52 +130,15 @@ def _typed(node: YamlNode) -> Any:  # noqa: ANN401  of any shape
         return node.word
 
 
-class ModuleFolders:
-    def __init__(self, vault: Path, registry: ModuleRegistry) -> None:
-        self._vault, self._registry = vault, registry
-        self._marks: dict[str, object] | None = None
-        self._files_due_at = self._changed_at = time.monotonic()
-        self._entries: tuple[object, Entries] = object(), {}
-
-    def names(self) -> set[str]:
-        """Those in the vault's `Modules/`, with links there, which are refused."""
-        folder = self._vault / FOLDER
-        try:
-            found = [] if folder.is_symlink() else list(folder.iterdir())
-        except OSError:
-            return set()
-        return {
-            place.name
-            for place in found
-            if NAME.fullmatch(place.name) and (place.is_symlink() or not place.is_file())
-        }
-
-    def look(self) -> frozenset[str]:
-        """The names of modules whose folder changed since the last call, and all names when
-        modules.yaml was written: an entry that was changed and changed back counts, for who
-        compared in between saw the other. The longer none has changed, the less often each file is
-        looked at.
-        """
-        now, mark, before = time.monotonic(), self._registry.mark(), self._marks
-        is_written = self._entries[0] != mark
-        if before is not None and not is_written and now < self._files_due_at:
-            return frozenset()
-        self._files_due_at = now + min(_FILES_EVERY_S, (now - self._changed_at) / 10)
-        if is_written:
-            self._entries = mark, {}
-            with contextlib.suppress(UntrustedError):
-                self._entries = mark, self._registry.load()
-        entries = self._entries[1]
-        marks = self._marks = {
-            name: (mark, self._mark(name, entries.get(name, {})))
-            for name in {*entries, *self.names()}
-        }
-        if before is None:
-            return frozenset()
-        changed = {name for name, _mark in marks.items() ^ before.items()}
-        self._changed_at = now if changed else self._changed_at
-        return frozenset(changed)
-
-    def _mark(self, name: str, entry: Mapping[str, object]) -> int:
-        record = parse_record(name, entry)
-        return 0 if record.problem else folder_mark(record.folder(self._vault), record.ignored)
+def folder_names(vault: Path) -> set[str]:
+    """Of the modules in the vault's `Modules/`, with links there, which are refused."""
+    folder = vault / FOLDER
+    try:
+        found = [] if folder.is_symlink() else list(folder.iterdir())
+    except OSError:
+        return set()
+    return {
+        place.name
+        for place in found
+        if NAME.fullmatch(place.name) and (place.is_symlink() or not place.is_file())
+    }

@@ -177,6 +177,7 @@ async def test_an_edited_folder_is_reported_and_the_approved_version_goes_on(rig
             "daily",
             HELLO.replace('"hello"', '"changed"').replace('changed")\nasync', 'hello")\nasync'),
         )
+        await modules.refresh()
         await until(lambda: rig.reported("module.changed"))
 
         found = modules.routes.find("GET", "/api/daily/hello")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-from types import SimpleNamespace
 
 import pytest
 
@@ -15,13 +13,12 @@ from parachuted.errors import (
     UnfitError,
     UntrustedError,
 )
-from parachuted.modules.registry import module_registry
 from parachuted.modules.registry.approvals import ModuleApprovals
-from parachuted.modules.registry.approved import approval_digest, check_trust, is_no_wider
+from parachuted.modules.registry.approved import approval_digest, check_trust
 from parachuted.modules.registry.copies import read_tree
 from parachuted.modules.registry.manifest import read_manifest
 from parachuted.modules.registry.prompts import ModulePrompts
-from tests.modules.stranger import CODE, MANIFEST, SAID, loaded
+from tests.modules.stranger import CODE, MANIFEST, SAID
 
 PLAIN = "name: bot\nversion: 0.1.0\nmodule: module.py\n"
 TREE = "sha256:" + "1" * 64
@@ -95,20 +92,6 @@ def test_each_part_counts_and_the_order_of_the_lock_does_not():
     }
     assert first == "sha256:622f7ac4fd32426a01b837eab68cc1bb54116c83ab79270c599e8163d0f21ed1"
     assert len(others - {first}) == 1 + len(asked) + 2
-
-
-@pytest.mark.parametrize(
-    ("more", "is_same"),
-    [
-        ("description: other\nprovides: [X]\n", True),
-        ("permissions: {read: [Work/**]}\n", False),
-        ("permissions: {folders: [~/Projects]}\n", False),
-        ("dependencies: [httpx]\n", False),
-        ("agents: {a: {paths: [Work/]}}\n", False),
-    ],
-)
-def test_only_code_may_change_unasked_under_development(more, is_same):
-    assert is_no_wider(read_manifest(PLAIN + more), read_manifest(PLAIN)) is is_same
 
 
 def test_a_module_that_is_not_trusted_acts_for_nobody():
@@ -260,19 +243,13 @@ def test_two_copies_are_kept_and_older_ones_go(rig):
     assert one.copy.name in kept
 
 
-def test_a_look_sees_what_changed_since_the_last(rig, monkeypatch):
-    hours = itertools.count(1e9, 3600.0)  # files that were looked at a moment ago are left out
-    monkeypatch.setattr(module_registry, "time", SimpleNamespace(monotonic=lambda: next(hours)))
+def test_a_look_sees_whether_modules_yaml_was_written(rig):
     rig.write()
-    assert rig.trust.look() == frozenset()
-    assert rig.trust.look() == frozenset()
-    (rig.folder / "deep" / "inner.py").write_text("SAID = 'x'\n")
-    assert rig.trust.look() == {"stranger"}
-    assert rig.trust.look() == frozenset()
+    rig.trust.look()
+    assert not rig.trust.look()
     rig.approve()
-    assert rig.trust.look() == {"stranger"}
-    rig.write(rig.folder.with_name("other"))
-    assert rig.trust.look() == {"other"}
+    assert rig.trust.look()
+    assert not rig.trust.look()
 
 
 def test_no_one_learns_of_modules_that_do_not_exist(rig):
@@ -292,64 +269,25 @@ def test_a_reserved_name_and_a_wrong_name_are_refused(rig):
         rig.again().consent("other")
 
 
-class TestUnderDevelopment:
-    @pytest.fixture
-    def source(self, rig):
-        return rig.write(rig.base / "work" / "stranger")
-
-    def test_an_edit_runs_at_once(self, rig, source):
-        entry = rig.trust.install(str(source), dev=True)
-        consent = rig.trust.consent("stranger")
-        assert (entry.record.is_dev, entry.folder) == (True, source)
-        assert (entry.record.trust, entry.state) == ("trusted", "new")
-        assert not (rig.vault / "Modules").exists()
-        assert rig.run() == []
-        rig.trust.approve("stranger", consent.digest)
-        assert rig.run() == [SAID]
-        (source / "words.py").write_text("SAID = 'edited and '\n")
-        (source / "__pycache__").mkdir()
-        assert rig.trust.look() == frozenset()
-        assert rig.run() == ["edited and approved"]
-        assert states(rig.trust) == {"stranger": "approved"}
-
-    def test_an_edit_that_asks_for_more_or_is_wrong_leaves_the_last_running(self, rig, source):
-        rig.trust.install(str(source), dev=True)
-        rig.approve()
-        (source / "words.py").write_text("SAID = 'edited and '\n")
-        (source / "manifest.yaml").write_text(MANIFEST.replace("[Notes/**]", "['**']"))
-        with loaded(rig.ready()) as cls:
-            assert cls.said == SAID
-        assert "other permissions" in (rig.trust.entry("stranger").problem or "")
-        (source / "manifest.yaml").write_text("name: [")
-        assert rig.run() == [SAID]
-
-    def test_others_may_not_write_there_and_removing_leaves_the_folder(self, rig, source):
-        source.chmod(0o777)
-        with pytest.raises(UnfitError, match="others may write"):
-            rig.trust.install(str(source), dev=True)
-        source.chmod(0o755)
-        rig.trust.install(str(source), dev=True)
-        assert rig.trust.remove("stranger") is False
-        assert (source / "module.py").read_text() == CODE
-        assert rig.trust.entries() == []
-
-    def test_it_cannot_be_in_the_vault_or_become_a_link_into_it(self, rig, source):
-        rig.write()
-        with pytest.raises(UnfitError, match="in the vault or the home"):
-            rig.trust.install(str(rig.folder), dev=True)
-        with pytest.raises(UnfitError, match="in the vault or the home"):
-            rig.trust.install(str(rig.write(rig.home / "stranger")), dev=True)
-        rig.trust.install(str(source), dev=True)
-        rig.approve()
-        (rig.folder / "words.py").write_text(rig.payload)
-        source.rename(rig.base / "kept")
-        source.symlink_to(rig.folder)
-        assert rig.run() == [SAID]
-        source.parent.rename(rig.base / "parent")
-        source.parent.symlink_to(rig.folder.parent)
-
-        assert rig.run() == [SAID]
-        assert not rig.mark.exists()
+def test_a_module_in_development_stays_where_it_is_and_runs_as_approved(rig):
+    source = rig.write(rig.base / "work" / "stranger")
+    entry = rig.trust.install(str(source), dev=True)
+    assert (entry.record.is_dev, entry.folder) == (True, source)
+    assert (entry.record.trust, entry.state) == ("trusted", "new")
+    assert not (rig.vault / "Modules").exists()
+    assert rig.run() == []
+    rig.approve()
+    assert rig.run() == [SAID]
+    (source / "__pycache__").mkdir()
+    assert states(rig.trust) == {"stranger": "approved"}
+    (source / "words.py").write_text("SAID = 'edited and '\n")
+    assert states(rig.trust) == {"stranger": "changed"}
+    assert rig.run() == [SAID]
+    rig.approve()
+    assert rig.run() == ["edited and approved"]
+    assert rig.trust.remove("stranger") is False
+    assert (source / "module.py").read_text() == CODE
+    assert rig.trust.entries() == []
 
 
 CONFIG = """\

@@ -14,7 +14,6 @@ from parachuted.errors import UnfitError
 from parachuted.modules.registry.copies import (
     ApprovedCopies,
     copy_tree,
-    folder_mark,
     read_tree,
     remove_tree,
 )
@@ -67,15 +66,14 @@ def test_the_digest_is_of_names_modes_and_bytes_and_of_nothing_else(folder):
     assert len(digests) == 6
 
 
-def test_names_that_are_ignored_are_neither_read_nor_copied_nor_marked(folder, tmp_path):
+def test_names_that_are_ignored_are_neither_read_nor_copied(folder, tmp_path):
     names = {".git", "__pycache__"}
-    before, mark = read_tree(folder).digest, folder_mark(folder, names)
+    before = read_tree(folder).digest
     (folder / ".git").mkdir()
     (folder / ".git" / "link").symlink_to("/etc/passwd")
     (folder / "inner" / "__pycache__").mkdir()
 
     assert read_tree(folder, ignored=names).digest == before
-    assert folder_mark(folder, names) == mark
     copy_tree(folder, tmp_path / "copy", ignored=names)
     assert read_tree(tmp_path / "copy").digest == before
 
@@ -128,25 +126,6 @@ def test_what_is_too_large_behind_a_link_or_missing_is_refused(folder, tmp_path)
     ):
         with pytest.raises(UnfitError, match=says):
             read_tree(place, limits=limits)
-
-
-def test_whatever_changes_in_the_folder_changes_its_mark(folder, tmp_path):
-    assert folder_mark(tmp_path / "nowhere") == 0
-    file, marks = folder / "inner" / "x", [folder_mark(folder)]
-    for act in (
-        lambda: file.write_text("1"),
-        lambda: file.write_text("22"),
-        lambda: os.utime(file, ns=(1, 1)),
-        lambda: file.chmod(0o700),
-        lambda: file.rename(folder / "inner" / "y"),
-        lambda: (folder / "link").symlink_to("/"),
-        (folder / "inner" / "y").unlink,
-    ):
-        act()
-        marks.append(folder_mark(folder))
-
-    assert len(set(marks)) == len(marks)
-    assert folder_mark(folder) == marks[-1]
 
 
 def test_a_copy_is_the_same_tree_that_no_one_may_write(copies, folder, home):

@@ -224,7 +224,7 @@ def beyond(cls: type[Module], more: str) -> list[str]:
         (
             'schedules: [{every: 15m}, {at: "03:00"}]\n',
             "schedules",
-            ["every 900 s", "each day at 03:00"],
+            ["each day at 03:00", "every 900 s"],
         ),
         ("provides: [GreetInterface]\n", "provides", ["GreetInterface"]),
     ],

@@ -13,7 +13,7 @@ import pytest
 
 from parachuted.errors import ParachuteError, UnfitError
 from parachuted.modules.registry.copies import read_tree
-from parachuted.modules.registry.install import fetched, manifest_of, place
+from parachuted.modules.registry.install import LITTER, fetched, manifest_of, place
 from tests.modules.stranger import UntrustedRig
 
 
@@ -52,7 +52,7 @@ def install(
     rig: UntrustedRig, source: str, path: str | None = None, **env: str
 ) -> tuple[str, str | None]:
     with fetched(source, {**os.environ, **env}, path=path) as found:
-        manifest = manifest_of(found, ())
+        manifest = manifest_of(read_tree(found.folder, ignored=LITTER), ())
         place(found, rig.vault, manifest.name)
         return found.source, found.commit
 

@@ -209,7 +209,7 @@ def test_what_is_the_daemons_own_or_in_the_catalogue_is_not_declared_again():
 
 NO_REQUIREMENTS = (
     *("git+https://evil.org/x.git", "x @ https://evil.org/x.whl", "-r other.txt", "./local"),
-    *("--index-url=https://evil.org", "/abs", "a b", "x>=1 @y", "x>=1 --hash=y", "x ; a --pre"),
+    *("--index-url=https://evil.org", "/abs", "x>=1 @y", "x>=1 --hash=y", "x ; a --pre"),
 )
 NO_FILES = ("../module.py", "a/module.py", "/module.py", "module", "module.pyc", "my-module.py")
 NO_FOLDERS = (

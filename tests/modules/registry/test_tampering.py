@@ -10,7 +10,6 @@ import py_compile
 import re
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -32,16 +31,13 @@ def rig(rig: UntrustedRig) -> UntrustedRig:
     return rig
 
 
-def plant_bytecode(rig: UntrustedRig, *, cached: bool) -> None:
+def plant_bytecode(rig: UntrustedRig) -> None:
     evil, file = rig.base / "evil.py", rig.folder / "words.py"
     evil.write_text(rig.payload)
-    beside = file.with_suffix(".pyc")
-    target = Path(importlib.util.cache_from_source(str(file))) if cached else beside
-    target.parent.mkdir(exist_ok=True)
     unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
-    py_compile.compile(str(evil), cfile=str(target), invalidation_mode=unchecked)
-    if not cached:
-        file.unlink()
+    for target in (importlib.util.cache_from_source(str(file)), file.with_suffix(".pyc")):
+        py_compile.compile(str(evil), cfile=str(target), invalidation_mode=unchecked)
+    file.unlink()
 
 
 def keep_times(rig: UntrustedRig) -> None:
@@ -107,8 +103,7 @@ TAMPERING: dict[str, Callable[[UntrustedRig], object]] = {
     ),
     "the manifest's dependencies": write("manifest.yaml", MANIFEST + "dependencies: [evil]\n"),
     "the manifest, unreadable": write("manifest.yaml", "name: ["),
-    "a planted .pyc in __pycache__": lambda rig: plant_bytecode(rig, cached=True),
-    "a planted .pyc in place of the source": lambda rig: plant_bytecode(rig, cached=False),
+    "a planted .pyc in place of the source": plant_bytecode,
     "a planted .so": write("words.abi3.so", "\x7fELF"),
     "a new file": write("extra.py"),
     "a file less": lambda rig: (rig.folder / "words.py").unlink(),
