@@ -16,7 +16,6 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 import aiohttp
@@ -153,9 +152,7 @@ async def _gateway(folder: Path, url: str) -> AsyncIterator[Endpoint]:
         vault=folder,
         user_home=folder,
         base_url=url,
-        usage_store=UsageStore(folder / "usage.db", time.time),
-        limits=limits,
-        clock=lambda: datetime.now(UTC),
+        usage_store=UsageStore(folder / "usage.db", time.time, limits),
     )
     try:
         async with gate.open(

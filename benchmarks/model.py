@@ -60,12 +60,11 @@ def ask(watcher: str, prompt: str, **more: Any) -> Job:  # noqa: ANN401  as `Job
 
 def make_gateway(folder: Path, url: str) -> Gateway:
     """A gateway to the model at `url` that keeps its usage in `folder`."""
+    limits = MoneyLimits(usd_per_cause=9.0, usd_per_hour=9.0, usd_per_day=9.0)
     return Gateway(
         env=os.environ,
         vault=folder,
         user_home=folder,
         base_url=url,
-        usage_store=UsageStore(folder / "usage.db", time.time),
-        limits=MoneyLimits(usd_per_cause=9.0, usd_per_hour=9.0, usd_per_day=9.0),
-        clock=lambda: datetime.now(UTC),
+        usage_store=UsageStore(folder / "usage.db", time.time, limits),
     )

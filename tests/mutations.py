@@ -177,8 +177,8 @@ MUTATIONS = (
     Mutation(
         name="money: the budget with the most left counts",
         file="parachuted/agents/gateway/usage.py",
-        old="min(every, key=lambda budget: budget.left)",
-        new="max(every, key=lambda budget: budget.left)",
+        old="min(budgets, key=lambda budget: budget.left)",
+        new="max(budgets, key=lambda budget: budget.left)",
         tests="tests/agents/gateway/test_usage.py",
     ),
     Mutation(

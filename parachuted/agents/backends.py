@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from parachuted.agents.credentials import Credential
+from parachuted.agents.credentials import CredentialSource
 from parachuted.agents.job import Backend, Job, Step
 from parachuted.agents.offline import OfflineBackend
 from parachuted.processes.heavy import WITHOUT_AGENT_SDK, has_agent_sdk, load_heavy
+from parachuted.texts.redact import redact
 
 if TYPE_CHECKING:  # a command that only asks which backend it would be does without them
     from parachuted.agents.gateway.gateway import Gateway
@@ -51,24 +52,25 @@ class ClaudeSettings:
 
 
 def choose_backend(
-    name: Literal["auto", "claude", "offline"], credential: Credential | None, base_url: str | None
+    name: Literal["auto", "claude", "offline"],
+    login: CredentialSource | None,
+    base_url: str | None,
 ) -> tuple[BackendName, str]:
     if name == "offline":
         return "offline", "offline, since agent.backend says so"
-    if name == "auto" and credential is None and base_url is None:
+    if name == "auto" and login is None and base_url is None:
         return "offline", "offline, with no model, since no login was found" + SEE_STATUS
     if not has_agent_sdk():
         if name == "auto":
             return "offline", f"offline, with no model, since {WITHOUT_AGENT_SDK}"
         return "claude", f"claude, since agent.backend says so, though {WITHOUT_AGENT_SDK}"
+    reason = "since agent.backend says so, though no login was found"
     if base_url is not None:
-        is_key = credential is not None and credential.kind in {"auth_token", "api_key"}
-        sent = f", with the key {credential.where}" if credential is not None and is_key else ""
-        reason = f"with the model server at {_without_login(base_url)}{sent}"
-    elif credential is not None:
-        reason = f"with the login {credential.where}"
-    else:
-        reason = "since agent.backend says so, though no login was found"
+        is_key = login is not None and login.kind in {"auth_token", "api_key"}
+        sent = f", with the key from {login.place}" if login is not None and is_key else ""
+        reason = redact(f"with the model server at {base_url}{sent}")
+    elif login is not None:
+        reason = f"with the login from {login.place}"
     return "claude", f"claude, {reason}"
 
 
@@ -101,10 +103,3 @@ class _Claude:
                 module = await load_heavy("claude")
                 self._backend = cast("Backend", module.ClaudeBackend(self._settings))
             return self._backend
-
-
-def _without_login(url: str) -> str:
-    """A name and a password in it are a secret."""
-    scheme, mark, rest = url.partition("://")
-    place, slash, path = rest.partition("/")
-    return f"{scheme}{mark}{place.rpartition('@')[2]}{slash}{path}"

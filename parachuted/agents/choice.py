@@ -10,12 +10,12 @@ from pathlib import Path
 from parachuted.agents.backends import ClaudeSettings, choose_backend, make_backend
 from parachuted.agents.credentials import CredentialSource, describe_credentials, find_credential
 from parachuted.agents.gateway.gateway import Gateway
+from parachuted.agents.gateway.upstream import is_in_own_network
 from parachuted.agents.gateway.usage import MoneyLimits, UsageStore
 from parachuted.agents.job import Backend
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.config import Settings
 from parachuted.state.elapsed_clock import ElapsedClock
-from parachuted.texts.times import utc_now
 
 CLOCK_FILE = "clock.json"
 
@@ -41,15 +41,23 @@ def choose_agent(
     elapsed = ElapsedClock(folder / CLOCK_FILE)
     credential = find_credential(env, vault, user_home)
     name, reason = choose_backend(agent.backend, credential, agent.base_url)
+    budget, conversation = settings.budget, settings.conversation
+    limits = MoneyLimits(
+        usd_per_run=agent.max_cost_usd,
+        usd_per_cause=budget.usd_per_cause,
+        usd_per_hour=budget.usd_per_hour,
+        usd_per_day=budget.usd_per_day,
+        usd_per_session=conversation.usd_per_session,
+        conversations_usd_per_day=conversation.usd_per_day,
+    )
+    may_cost = agent.base_url is None or not is_in_own_network(agent.base_url)
     # its file and its port are opened by the first run
     gateway = Gateway(
         env=env,
         vault=vault,
         user_home=user_home,
         base_url=agent.base_url,
-        usage_store=UsageStore(folder / "usage.db", elapsed.now),
-        limits=_limits(settings),
-        clock=utc_now,
+        usage_store=UsageStore(folder / "usage.db", elapsed.now, limits, may_cost=may_cost),
     )
     run = folder.parents[1] / "run"  # short: the path of a socket has at most 107 bytes
     sandboxes = Sandboxes(folder=run / "boxes", env=env, label=folder.name)
@@ -68,16 +76,4 @@ def choose_agent(
         sandboxes=sandboxes,
         elapsed=elapsed,
         find_logins=partial(describe_credentials, env, vault, user_home),
-    )
-
-
-def _limits(settings: Settings) -> MoneyLimits:
-    budget, conversation = settings.budget, settings.conversation
-    return MoneyLimits(
-        usd_per_run=settings.agent.max_cost_usd,
-        usd_per_cause=budget.usd_per_cause,
-        usd_per_hour=budget.usd_per_hour,
-        usd_per_day=budget.usd_per_day,
-        usd_per_session=conversation.usd_per_session,
-        conversations_usd_per_day=conversation.usd_per_day,
     )

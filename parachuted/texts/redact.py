@@ -31,37 +31,6 @@ def _replaced(found: re.Match[str]) -> str:
     return kept + SHOWN + ("@" if kept == "://" else "")
 
 
-class Redactor:
-    """Covers known secrets in what passes in pieces, wherever their borders are."""
-
-    def __init__(self, secrets: Iterable[str]) -> None:
-        self._secrets = [secret.encode() for secret in secrets if len(secret) >= _SHORTEST]
-        self._held = b""
-
-    def over(self, piece: bytes) -> bytes:
-        """What may go on now: all but an end with which a secret may begin."""
-        text = self._held + piece
-        for secret in self._secrets:
-            text = text.replace(secret, b"*" * len(secret))
-        longest = max((len(secret) for secret in self._secrets), default=1) - 1
-        ends = range(min(longest, len(text)), 0, -1)
-        held = next(
-            (
-                size
-                for size in ends
-                if any(secret.startswith(text[-size:]) for secret in self._secrets)
-            ),
-            0,
-        )
-        self._held = text[len(text) - held :]
-        return text[: len(text) - held]
-
-    def rest(self) -> bytes:
-        """What was kept back, when nothing follows."""
-        held, self._held = self._held, b""
-        return held
-
-
 class RedactedLines(logging.Formatter):
     def __init__(self, lines: logging.Formatter) -> None:
         super().__init__()

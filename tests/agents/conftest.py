@@ -35,6 +35,7 @@ from parachuted.testing import ScriptedMessages
 
 HAIKU = "claude-haiku-4-5-20251001"
 TEXT = {"type": "string"}
+LIMITS = MoneyLimits(usd_per_cause=50.0, usd_per_hour=50.0, usd_per_day=50.0)
 S = TypeVar("S")
 
 
@@ -158,9 +159,7 @@ class Claude:
             vault=folder,
             user_home=folder,
             base_url=api.url,
-            usage_store=UsageStore(folder.with_suffix(".db"), time.time),
-            limits=MoneyLimits(usd_per_cause=50.0, usd_per_hour=50.0, usd_per_day=50.0),
-            clock=lambda: datetime.now(UTC),
+            usage_store=UsageStore(folder.with_suffix(".db"), time.time, LIMITS),
         )
         self.settings = ClaudeSettings(
             model=HAIKU,

@@ -13,15 +13,15 @@ import pytest
 
 from parachuted.agents.backends import ClaudeSettings, choose_backend, make_backend
 from parachuted.agents.choice import choose_agent
-from parachuted.agents.credentials import Credential
+from parachuted.agents.credentials import CredentialSource
 from parachuted.agents.offline import OfflineBackend
 from parachuted.config import load_settings
 from parachuted.home_files.vault_state import state_folder
 from parachuted.testing import ScriptedBackend, say, use
 
-KEY = Credential(kind="api_key", where="from the environment variable ANTHROPIC_API_KEY")
+KEY = CredentialSource(kind="api_key", place="the variable ANTHROPIC_API_KEY", why="set")
 HERE = "http://localhost:1"
-LOGIN = Credential(kind="login_file", where="from your login file", home=Path("/nowhere"))
+LOGIN = CredentialSource(kind="login_file", place="your login file", why="", file=Path("/x"))
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ LOGIN = Credential(kind="login_file", where="from your login file", home=Path("/
         ("auto", KEY, None, "claude", "ANTHROPIC_API_KEY"),
         ("auto", LOGIN, None, "claude", "your login file"),
         ("auto", None, HERE, "claude", HERE),
-        ("auto", KEY, HERE, "claude", "with the key from the environment variable ANTHROPIC_API"),
+        ("auto", KEY, HERE, "claude", "with the key from the variable ANTHROPIC_API_KEY"),
         ("claude", None, None, "claude", "no login was found"),
         ("claude", KEY, None, "claude", "ANTHROPIC_API_KEY"),
         ("offline", KEY, HERE, "offline", "agent.backend"),
@@ -48,7 +48,7 @@ def test_the_backend_is_chosen_by_name_then_by_what_was_found(
 def test_a_login_is_not_redirected_and_a_password_in_the_address_not_shown():
     assert "login" not in choose_backend("auto", LOGIN, HERE)[1]
     shown = choose_backend("auto", None, "http://me:hush@host:1/a@b")[1]
-    assert shown == "claude, with the model server at http://host:1/a@b"
+    assert shown == "claude, with the model server at http://[secret]@host:1/a@b"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import time
 import pytest
 
 from parachuted.agents.credentials import (
-    Credential,
     describe_credentials,
     find_credential,
     find_login_environment,
@@ -37,7 +36,7 @@ def put(home, login):
         ({"claudeAiOauth": {"accessToken": "  "}}, "holds no login"),
         ({"claudeAiOauth": {"accessToken": 7}}, "holds no login"),
         ({"claudeAiOauth": {"accessToken": SECRET, "expiresAt": EARLIER}}, "expired"),
-        ({**LOGIN, "more": "x" * 100_000}, "too long"),
+        ({**LOGIN, "more": "x" * 100_000}, "larger than 64 KB"),
     ],
 )
 def test_a_login_file_that_cannot_be_used_is_a_finding(homes, login, says):
@@ -54,7 +53,7 @@ def test_a_login_file_that_cannot_be_used_is_a_finding(homes, login, says):
 def test_a_login_that_is_old_but_can_be_renewed_or_names_no_end_is_used(homes, oauth):
     put(homes[1], {"claudeAiOauth": {"accessToken": SECRET, **oauth}})
 
-    assert find_credential({}, *homes).home == homes[1]
+    assert find_credential({}, *homes).file == homes[1] / FILE
 
 
 def test_a_pipe_or_a_folder_in_the_files_place_does_not_hold_us(homes):
@@ -78,15 +77,13 @@ def test_every_place_is_reported_and_no_secret(homes):
     assert [(finding.found, finding.why) for finding in findings] == [
         (False, "not set"),
         (True, "set"),
-        (False, "set, but empty"),
+        (False, "not set"),
         (True, "it holds a login"),
         (False, "it cannot be read: it is not JSON"),
     ]
     assert SECRET not in repr(findings)
-    assert findings[1].credential.kind == "api_key"
-    assert findings[3].credential == Credential(
-        kind="login_file", where=f"from {findings[3].place}", home=vault
-    )
+    assert findings[1].kind == "api_key"
+    assert (findings[3].kind, findings[3].file) == ("login_file", vault / FILE)
 
 
 def test_what_systemd_hands_a_service_comes_after_the_environment(tmp_path):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents.credentials import Login
+from parachuted.agents.credentials import TOKEN_URL, Login
 from parachuted.errors import AgentUnavailableError
 
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
@@ -73,13 +73,11 @@ def login(
     is_anthropic: bool = True,
 ) -> Login:
     return Login(
-        env=env or {},
-        vault=homes[0],
-        user_home=homes[1],
+        env or {},
+        *homes,
         is_anthropic=is_anthropic,
         clock=lambda: NOW,
         post=(server or Server()).post,
-        token_url="http://login.test/token",  # noqa: S106
     )
 
 
@@ -135,7 +133,7 @@ async def test_a_login_that_has_ended_is_renewed_and_kept_as_the_cli_keeps_it(ho
 
     assert secret.headers == {"authorization": f"Bearer {FRESH}"}
     ((url, asked),) = server.asked
-    assert url == "http://login.test/token"
+    assert url == TOKEN_URL
     assert asked == {
         "grant_type": "refresh_token",
         "refresh_token": RENEW,

@@ -66,11 +66,11 @@ def test_a_login_for_a_service_is_in_the_home_and_found_by_the_daemon(command_li
     command_line.start()
     said = command_line.does("auth", "status")
     assert f"found    the environment variable ANTHROPIC_API_KEY: set in {file}" in said
-    assert f"Agent: claude, with the login from ANTHROPIC_API_KEY in {file}." in said
+    assert "Agent: claude, with the login from the environment variable ANTHROPIC_API_KEY." in said
     assert "note" not in said
 
     file.chmod(0o644)
     said = command_line.does("restart") + command_line.does("auth", "status")
-    assert f"{file} can be read by others, so it is not used; `chmod 600` it" in said
+    assert f"not used: others may read or change {file}; `chmod 600 {file}` mends that" in said
     set_login("\n")
     assert file.read_text() == ""

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from parachuted.agents.gateway.prices import Tokens
-from parachuted.agents.gateway.usage import RequestUsage, RunToken, UsageStore
+from parachuted.agents.gateway.usage import Charge, MoneyLimits, RunToken, UsageStore
 from parachuted.home_files.vault_state import state_folder
 from tests.cli.command_line import CommandLine
 
@@ -14,12 +14,13 @@ from tests.cli.command_line import CommandLine
 def spend(command_line: CommandLine, usd: float, agent: str, ago: timedelta) -> None:
     at, model = datetime.now(UTC) - ago, "claude-haiku-4-5"
     folder = state_folder(command_line.home, command_line.vault)
-    ledger = UsageStore(folder / "usage.db", at.timestamp)
+    limits = MoneyLimits(usd_per_cause=1, usd_per_hour=1, usd_per_day=1)
+    ledger = UsageStore(folder / "usage.db", at.timestamp, limits)
     token = {"causes": ("c-1",), "session": None, "max_cost_usd": 1, "model": model}
     run_token = RunToken(run=f"run-of-{agent}", agent=agent, **token)
     tokens = Tokens(input=100, output=20, cache_read=900, cache_write_5m=50)
     spent = {"model": model, "at": at, "tokens": tokens, "usd": usd, "state": "counted"}
-    ledger.settle(RequestUsage(run_token=run_token, **spent))
+    ledger.settle(Charge(run_token=run_token, **spent))
     ledger.database.close()
 
 

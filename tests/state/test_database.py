@@ -91,12 +91,10 @@ def test_a_history_of_an_earlier_version_opens_with_all_it_holds(tmp_path):
     history.close()
 
 
-def test_so_do_costs_and_texts_seen_and_an_index_is_built_again(tmp_path):
-    usage = UsageStore(older(tmp_path, "usage.db"), NOW.timestamp)
-    assert (usage.last(), usage.database.problem) == ((0.25, 0.25), None)
+def test_so_do_texts_seen_costs_start_anew_and_an_index_is_built_again(tmp_path):
     limits = MoneyLimits(usd_per_cause=1, usd_per_hour=1, usd_per_day=1)
-    (cause,) = usage.report(NOW, 7, limits, may_cost=True).causes
-    assert (cause.name, cause.usd) == ("c-1", 0.25)
+    usage = UsageStore(older(tmp_path, "usage.db"), NOW.timestamp, limits)
+    assert (usage.last(), usage.database.problem) == ((0, 0), None)
     usage.database.close()
 
     texts = TextStore(older(tmp_path, "seen.db"))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import math
-import re
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -18,50 +17,31 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
-from parachuted.agents.credentials import TOKEN_URL, Login
-from parachuted.agents.gateway.listeners import GatewayListeners
-from parachuted.agents.gateway.message_request import (
-    MessageRequest,
-    RequestRefusedError,
-    read_request,
-)
+from parachuted.agents.credentials import Login
+from parachuted.agents.gateway.listeners import listen_in, start_server
+from parachuted.agents.gateway.message_request import RequestRefusedError, read_request
 from parachuted.agents.gateway.prices import Meter
-from parachuted.agents.gateway.upstream import (
-    Upstream,
-    UpstreamReport,
-    UpstreamResponse,
-    UsageWindow,
-    headers_down,
-    is_anthropic,
-    is_in_own_network,
-    post_json,
-)
+from parachuted.agents.gateway.upstream import Upstream, UpstreamReport, UsageWindow, headers_down
 from parachuted.agents.gateway.usage import (
     OVER_TIME,
     BudgetPool,
     BudgetState,
-    Charge,
-    MoneyLimits,
     OverBudgetError,
     RunToken,
-    Spending,
-    UsageReport,
     UsageStore,
-    is_same_model,
 )
 from parachuted.errors import AgentFailedError, AgentUnavailableError, StorageFailedError
-from parachuted.texts.redact import Redactor
 
 _ANTHROPIC = "https://api.anthropic.com"
-_MESSAGES = "/v1/messages"
-_QUERY = re.compile(r"[A-Za-z0-9=&_.,-]{0,200}")
+_TARGETS = frozenset({"/v1/messages", "/v1/messages?beta=true"})  # as sent, however spelled
 _BUSY = frozenset({408, 409, 429})
-_LONGEST_RETRY_S = 10.0
-_NO_RETRY = {"x-should-retry": "false"}
+_LONGEST_RETRY_S = 60.0
+_CONTENT = ("Content-Type", "Content-Encoding")
+_SOCKET = "gateway.sock"
 _SESSION = "X-Claude-Code-Session-Id"
 _SESSION_CHARS = 100
 _LARGEST_REQUEST = 32 << 20  # as the API's own
-_LARGEST_BUFFERED = 64 << 20
+_MOST_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,41 +54,22 @@ class Endpoint:
     socket: Path | None = None
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
+@dataclass(eq=False, slots=True)
 class _OpenRun:
+    """`slots`: the bodies of so many requests are in memory at once, others wait."""
+
     run_token: RunToken
-    requests: dict[asyncio.Task[Any], web.BaseRequest] = field(default_factory=dict)
+    requests: set[asyncio.Task[Any]] = field(default_factory=set)
+    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_MOST_AT_ONCE))
     is_stopped: bool = False
-    has_answer: bool = False
-    buffered: int = 0
 
     async def end(self) -> None:
         """Stop it, and wait until its requests have been counted."""
         self.is_stopped = True
-        for task, request in self.requests.items():
-            _cut(request)
+        for task in self.requests:
             task.cancel()
         if self.requests:
             await asyncio.wait([*self.requests])
-
-    @asynccontextmanager
-    async def body(self, request: web.BaseRequest) -> AsyncIterator[bytes]:
-        """What a request brings, which counts as the run's until this is left."""
-        pieces, size = [], 0
-        try:
-            while piece := await request.content.readany():
-                pieces.append(piece)
-                size += len(piece)
-                self.buffered += len(piece)
-                if size > _LARGEST_REQUEST or self.buffered > _LARGEST_BUFFERED:
-                    raise RequestRefusedError(
-                        "a request is at most 32 MB, and all of a run's at once 64",
-                        status=HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                        kind="request_too_large",
-                    )
-            yield b"".join(pieces)
-        finally:
-            self.buffered -= size
 
 
 class Gateway:
@@ -122,38 +83,21 @@ class Gateway:
         user_home: Path,
         base_url: str | None,
         usage_store: UsageStore,
-        limits: MoneyLimits,
-        clock: Callable[[], datetime],
-        token_url: str = TOKEN_URL,
     ) -> None:
-        self.limits, self.usage_store = limits, usage_store
-        self._report: UpstreamReport | None = None
+        self.usage_store = usage_store
         self._runs: dict[str, _OpenRun] = {}
-        url = (base_url or _ANTHROPIC).rstrip("/")
-        self._may_cost = not is_in_own_network(url)
-        login = Login(
-            env=env,
-            vault=vault,
-            user_home=user_home,
-            is_anthropic=is_anthropic(url),
-            clock=clock,
-            post=partial(post_json, env),
-            token_url=token_url,
+        self._upstream = Upstream(
+            (base_url or _ANTHROPIC).rstrip("/"),
+            partial(Login, env, vault, user_home),
         )
-        self._upstream = Upstream(url=url, env=env, login=login, report=self._report_problem)
-        self._spending = Spending(
-            usage_store=usage_store,
-            limits=limits,
-            clock=clock,
-            may_cost=self._may_cost,
-            report=partial(self._report_problem, "usage"),
-        )
-        self._listeners = GatewayListeners(partial(self._serve, None))
+        self._opening = asyncio.Lock()
+        self._runner: web.ServerRunner | None = None
 
     def report_to(self, report: UpstreamReport) -> None:
         """Report a subject and what is wrong with it, None once it is over, from now on."""
-        self._report = report
-        self._report_problem("usage", self.usage_store.database.problem)
+        self._upstream.report = report
+        self.usage_store.report_problem = partial(report, "usage")
+        report("usage", self.usage_store.database.problem)
 
     @asynccontextmanager
     async def open(
@@ -165,28 +109,33 @@ class Gateway:
         is that of an earlier run of the same process. Raises AgentUnavailableError, and
         AgentFailedError where the run has no money.
         """
-        await self._admit(run_token)
-        run, token = _OpenRun(run_token=run_token), token or secrets.token_urlsafe(32)
-        async with AsyncExitStack() as stack:
-            try:
-                port = await self._listeners.port()
-                socket = await stack.enter_async_context(
-                    self._listeners.socket(folder, partial(self._serve, run))
-                )
-            except OSError as error:
-                raise _unopened(error) from error
-            self._runs[token] = run
-            try:
-                yield Endpoint(
-                    url=f"http://127.0.0.1:{port}",
-                    token=token,
-                    socket=socket,
-                    model=run_token.model,
-                )
-            finally:
-                if self._runs.get(token) is run:
-                    del self._runs[token]
-                await run.end()
+        run, token = _OpenRun(run_token), token or secrets.token_urlsafe(32)
+        own = None
+        try:
+            await self._admit(run_token)
+            port = await self._port()
+            if folder is not None:
+                own = await start_server(partial(self._serve, run), listen_in(folder, _SOCKET))
+        except (OSError, StorageFailedError) as error:
+            raise AgentUnavailableError(
+                f"the gateway to the model could not be opened: {error}"
+            ) from error
+        self._runs[token] = run
+        try:
+            yield Endpoint(
+                url=f"http://127.0.0.1:{port}",
+                token=token,
+                socket=folder / _SOCKET if folder is not None else None,
+                model=run_token.model,
+            )
+        finally:
+            if self._runs.get(token) is run:
+                del self._runs[token]
+            await run.end()
+            if own is not None and folder is not None:
+                await own.cleanup()
+                with suppress(OSError):
+                    (folder / _SOCKET).unlink(missing_ok=True)
 
     def windows(self, now: datetime) -> dict[str, UsageWindow]:
         """How much of its account's windows a login has used; an API key has none."""
@@ -196,26 +145,27 @@ class Gateway:
             if window.resets_at is None or window.resets_at > now
         }
 
-    def report(self, now: datetime, days: int) -> UsageReport:
-        """What the last days cost, today among them. Blocks on the disk."""
-        return self.usage_store.report(now, days, self.limits, may_cost=self._may_cost)
-
     async def close(self) -> None:
         for run in [*self._runs.values()]:
             await run.end()
-        await self._listeners.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
         await self._upstream.close()
         await asyncio.to_thread(self.usage_store.database.close)
 
+    async def _port(self) -> int:
+        async with self._opening:
+            if self._runner is None:
+                bound = socket.create_server(("127.0.0.1", 0))
+                self._runner = await start_server(partial(self._serve, None), bound)
+            return int(self._runner.addresses[0][1])
+
     async def _admit(self, run_token: RunToken) -> None:
         """An hour's or a day's money comes back with time; the run's own and its cause's do not."""
-        try:
-            budget = await asyncio.to_thread(self.usage_store.narrowest, run_token, self.limits)
-        except StorageFailedError as error:
-            raise _unopened(error) from error
+        budget = await asyncio.to_thread(self.usage_store.narrowest, run_token)
         self._report_exceeded(budget, run_token.pool)
         if budget.is_used_up:
-            is_over_time = budget.budget in OVER_TIME[run_token.pool]
+            is_over_time = budget.setting in OVER_TIME[run_token.pool]
             raise (AgentUnavailableError if is_over_time else AgentFailedError)(str(budget))
         if (left := self._upstream.paused_s) > 0:
             raise AgentUnavailableError(self._upstream.pause_message, wait_s=left)
@@ -224,137 +174,81 @@ class Gateway:
         """`run` None: the one whose token the request has."""
         if request.method == "HEAD" and request.raw_path == "/":
             return web.Response()
-        run = run or self._runs.get(token_of(request.headers))
-        if run is None or run.is_stopped:
-            why = "no run that goes on has this token" if run is None else "this run was stopped"
-            return _error(401, "authentication_error", why)
-        if not allowed(request.method, request.raw_path):
-            why = "this gateway takes POST /v1/messages alone"
-            return _error(404, "not_found_error", why)
-        task = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("a request is served outside a task")
-        run.requests[task] = request
+        run = run or self._runs.get(request.headers.get("X-Api-Key", ""))
         try:
             return await self._serve_run(run, request)
-        finally:
-            del run.requests[task]
-
-    async def _serve_run(self, run: _OpenRun, request: web.BaseRequest) -> web.StreamResponse:
-        try:
-            async with run.body(request) as body:
-                return await self._pass_on(run, request, body)
         except (aiohttp.ClientError, OSError, TimeoutError):
-            _cut(request)  # as it was cut off upstream, so that it does not look complete
+            if request.transport is not None:
+                request.transport.abort()  # cut off as it was upstream: it must not look complete
             return web.Response()
         except RequestRefusedError as error:
-            if isinstance(error, OverBudgetError):
+            if isinstance(error, OverBudgetError) and run is not None:
                 self._report_exceeded(error.budget, run.run_token.pool)
-            wait = {} if error.wait_s is None else {"retry-after": f"{math.ceil(error.wait_s)}"}
-            headers = self._retry_headers(run, error.status) | wait
-            return _error(error.status, error.kind, str(error), headers)
+            is_passing = error.status >= HTTPStatus.INTERNAL_SERVER_ERROR or error.status in _BUSY
+            is_soon = self._upstream.paused_s <= _LONGEST_RETRY_S  # a task waits for longer
+            again = {} if is_passing and is_soon else _NO_RETRY
+            return _error(error.status, error.kind, str(error), {**error.headers, **again})
         except StorageFailedError as error:
             said = f"the model is not asked while its cost cannot be written down: {error.message}"
-            return _error(503, "api_error", said, _NO_RETRY)
+            return _error(503, "api_error", said)
         except AgentUnavailableError as error:
             said = self._upstream.clean(error.message)
-            return _error(401, "authentication_error", said, _NO_RETRY)
+            self._upstream.report("model", said)
+            return _error(401, "authentication_error", said)
+
+    async def _serve_run(
+        self, run: _OpenRun | None, request: web.BaseRequest
+    ) -> web.StreamResponse:
+        task = asyncio.current_task()
+        if run is None or run.is_stopped or task is None:
+            said = "no run that goes on has this token"
+            raise RequestRefusedError(said, status=401, kind="authentication_error")
+        if request.method != "POST" or request.raw_path not in _TARGETS:
+            said = "this gateway takes POST /v1/messages alone"
+            raise RequestRefusedError(said, status=404, kind="not_found_error")
+        run.requests.add(task)
+        try:
+            async with run.slots:
+                body = await request.clone(client_max_size=_LARGEST_REQUEST).read()
+                return await self._pass_on(run.run_token, request, body)
+        finally:
+            run.requests.discard(task)
 
     async def _pass_on(
-        self, run: _OpenRun, request: web.BaseRequest, body: bytes
+        self, run_token: RunToken, request: web.BaseRequest, body: bytes
     ) -> web.StreamResponse:
-        target, run_token = request.raw_path, run.run_token
-        message = _read_for(run_token, body)
+        """The answer has no length, so that its agent sees its end once it has been counted."""
+        message = read_request(body, run_token.model)
         session = run_token.session or request.headers.get(_SESSION, "")[:_SESSION_CHARS] or None
-        async with self._spending.charge(replace(run_token, session=session), message) as charge:
-            body = message.body(body, charge.tokens.output)
-            async with self._upstream.ask(target, request.headers, body, charge) as response:
-                return await self._answer(run, request, response, charge)
-
-    async def _answer(
-        self,
-        run: _OpenRun,
-        request: web.BaseRequest,
-        response: UpstreamResponse,
-        charge: Charge,
-    ) -> web.StreamResponse:
-        """With any secret that the server repeats covered. It has no length, so that its agent sees
-        its end once it has been counted.
-        """
-        source, clean = response.raw, self._upstream.clean
-        headers = {name: clean(value) for name, value in headers_down(source.headers).items()}
-        if response.is_refused:
-            headers.pop("content-encoding", None)
-            text = clean(response.refusal.decode("utf-8", "replace"))
-            headers |= self._retry_headers(run, response.status)
-            return web.Response(status=response.status, body=text.encode(), headers=headers)
-        # an answer that came packed, though we asked for none such, is counted by its length
-        is_packed = source.headers.get("Content-Encoding", "identity").lower() != "identity"
-        meter = Meter("" if is_packed else source.headers.get("Content-Type", ""))
-        run.has_answer, charge.meter = True, meter
-        redactor = Redactor(self._upstream.login.secrets)
-        answer = web.StreamResponse(status=response.status, headers=headers)
-        await answer.prepare(request)
-        while piece := await source.content.readany():
-            meter.feed(piece)
-            if shown := redactor.over(piece):
-                await answer.write(shown)
-        if rest := redactor.rest():
-            await answer.write(rest)
-        return answer
-
-    def _retry_headers(self, run: _OpenRun, status: int) -> dict[str, str]:
-        """A task waits better than a process; but what an agent did half would be lost."""
-        is_passing = status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _BUSY
-        is_soon = self._upstream.paused_s <= _LONGEST_RETRY_S
-        return {} if is_passing and (is_soon or run.has_answer) else _NO_RETRY
+        run_token = replace(run_token, session=session)
+        async with self.usage_store.charge(run_token, message) as charge:
+            sent = message.body(charge.tokens.output)
+            async with self._upstream.ask(
+                request.raw_path, request.headers, sent, charge
+            ) as source:
+                # an answer that came packed, though we asked for none such, is not read
+                is_packed = source.headers.get("Content-Encoding", "identity").lower() != "identity"
+                charge.meter = Meter("" if is_packed else source.headers.get("Content-Type", ""))
+                kept = {name: source.headers[name] for name in _CONTENT if name in source.headers}
+                headers = headers_down(source.headers) | kept
+                answer = web.StreamResponse(status=source.status, headers=headers)
+                await answer.prepare(request)
+                while piece := await source.content.readany():
+                    charge.meter.feed(piece)
+                    await answer.write(piece)
+                return answer
 
     def _report_exceeded(self, exceeded: BudgetState, pool: BudgetPool) -> None:
-        for budget in OVER_TIME[pool]:
-            is_it = exceeded.is_used_up and exceeded.budget == budget
-            self._report_problem(f"budget:{budget}", str(exceeded) if is_it else None)
-
-    def _report_problem(self, subject: str, problem: str | None) -> None:
-        if self._report is not None:
-            self._report(subject, problem)
+        for setting in OVER_TIME[pool]:
+            is_it = exceeded.is_used_up and exceeded.setting == setting
+            self._upstream.report(setting, str(exceeded) if is_it else None)
 
 
-def allowed(method: str, target: str) -> bool:
-    """`target` is as sent: no spelling of a path widens this."""
-    path, _, query = target.partition("?")
-    return method == "POST" and path == _MESSAGES and bool(_QUERY.fullmatch(query))
-
-
-def token_of(headers: Mapping[str, str]) -> str:
-    """Wherever the agent put it; "" when it has none."""
-    scheme, _, token = headers.get("Authorization", "").partition(" ")
-    return headers.get("X-Api-Key", "") or (token.strip() if scheme.lower() == "bearer" else "")
-
-
-def _read_for(run_token: RunToken, body: bytes) -> MessageRequest:
-    """Raises RequestRefusedError, also where it names a model that is not the run's."""
-    message = read_request(body)
-    for model in (*message.models, message.model):
-        if not is_same_model(model, run_token.model):
-            asked = f"the model {model[:80]}" if model else "a request without a model"
-            raise RequestRefusedError(
-                f"this gateway takes no requests for {asked}; this run may ask {run_token.model} "
-                "(setting agent.model)"
-            )
-    return message
-
-
-def _cut(request: web.BaseRequest) -> None:
-    if request.transport is not None:
-        request.transport.abort()
-
-
-def _unopened(error: Exception) -> AgentUnavailableError:
-    return AgentUnavailableError(f"the gateway to the model could not be opened: {error}")
+_NO_RETRY = {"x-should-retry": "false"}
 
 
 def _error(
-    status: int, kind: str, message: str, headers: Mapping[str, str] | None = None
+    status: int, kind: str, message: str, headers: Mapping[str, str] = _NO_RETRY
 ) -> web.Response:
     document = {"type": "error", "error": {"type": kind, "message": message}}
     return web.json_response(document, status=status, headers=headers)

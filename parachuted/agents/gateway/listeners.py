@@ -6,16 +6,13 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
 from contextvars import Context
 from pathlib import Path
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-NAME = "gateway.sock"
-_BACKLOG = 128
 _MOST_CONNECTIONS = 256
 
 RequestHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
@@ -53,38 +50,6 @@ _log = logging.getLogger(f"{__name__}.http")
 _log.addFilter(_is_no_protocol_error)
 
 
-class GatewayListeners:
-    def __init__(self, serve: RequestHandler) -> None:
-        self._serve = serve
-        self._opening = asyncio.Lock()
-        self._runner: web.ServerRunner | None = None
-
-    async def port(self) -> int:
-        async with self._opening:
-            if self._runner is None:
-                self._runner = await _listen(self._serve, socket.create_server(("127.0.0.1", 0)))
-            return int(self._runner.addresses[0][1])
-
-    @asynccontextmanager
-    async def socket(
-        self, folder: Path | None, serve: RequestHandler
-    ) -> AsyncIterator[Path | None]:
-        if folder is None:
-            yield None
-            return
-        runner = await _listen(serve, listen_in(folder, NAME))
-        try:
-            yield folder / NAME
-        finally:
-            await runner.cleanup()
-            with suppress(OSError):
-                (folder / NAME).unlink(missing_ok=True)
-
-    async def close(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
-
-
 class _LimitedServer(web.Server):
     """An agent may open any number of connections: of too many, the oldest idle is closed."""
 
@@ -101,13 +66,13 @@ class _LimitedServer(web.Server):
 
     def __call__(self) -> web.RequestHandler:
         made = super().__call__()
-        inside = [each for each in self.connections if each.transport is not None]
-        if len(inside) < _MOST_CONNECTIONS:
-            return made
-        idle = next((each for each in inside if each not in self._busy), None)
-        if idle is None:
-            return _RefuseConnection(self, loop=asyncio.get_running_loop())
-        idle.force_close()
+        others = [each for each in self.connections if each.transport is not None]
+        if len(others) >= _MOST_CONNECTIONS:
+            idle = next((each for each in others if each not in self._busy), None)
+            if idle is not None:
+                idle.force_close()
+            else:
+                asyncio.get_running_loop().call_later(0, made.force_close)  # once it is connected
         return made
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -118,21 +83,13 @@ class _LimitedServer(web.Server):
             self._busy.discard(request.protocol)
 
 
-class _RefuseConnection(web.RequestHandler):
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        if isinstance(transport, asyncio.Transport):
-            transport.abort()
-
-    def connection_lost(self, exc: BaseException | None) -> None: ...
-
-
-async def _listen(serve: RequestHandler, bound: socket.socket) -> web.ServerRunner:
-    """In its own context: else requests would end with the module whose call was the first."""
+async def start_server(serve: RequestHandler, bound: socket.socket) -> web.ServerRunner:
+    """In its own context: else requests would act for the module whose call was the first."""
     runner = web.ServerRunner(_LimitedServer(serve), shutdown_timeout=0.1)
 
     async def begin() -> None:
         await runner.setup()
-        await web.SockSite(runner, bound, backlog=_BACKLOG).start()
+        await web.SockSite(runner, bound).start()
 
     loop = asyncio.get_running_loop()
     try:

@@ -12,23 +12,23 @@ from parachuted.texts.json_limits import check_json
 
 _MOST_INPUT = 1_000_000  # tokens: no model reads more
 _MOST_OUTPUT = 128_000
-_LEAST_THINKING = 1024
 _HIDDEN_TOKENS = 2_000  # what the far side adds to a prompt that has tools, and more
 _IMAGE_TOKENS = 5_000
 _DOCUMENT_BYTES_A_TOKEN = 10
 _REACHING = ("mcp", "container")
-_SOURCES = frozenset({"base64", "text", "content"})
+_SOURCES = ("base64", "text", "content")
 _TOOLS = ("custom", "bash_", "text_editor_", "computer_", "memory_", "tool_search_tool_")
 _DATA = frozenset({"input", "input_schema"})  # what is a tool's own affair
 _TEXTS = frozenset({"messages", "system", "metadata"})
-_TIERS = frozenset({"auto", "standard_only"})
-_CONTEXT_EDITS = "clear_"
-_CACHE = "cache_control"
+_USUAL = {"service_tier": ("auto", "standard_only"), "speed": ("standard",)}
+_CONTEXT_EDITS = ("clear_",)
+_FAMILIES = frozenset({"haiku", "sonnet", "opus", "fable", "mythos"})
+_LONG_CONTEXT = "[1m]"
 
 
 class RequestRefusedError(Exception):
-    """The request gets no answer from a model, and the message says why; `status` and `kind` are
-    the API's terms for it.
+    """The request gets no answer from a model, and the message says why; `status`, `kind` and
+    `headers` are the API's terms for it.
     """
 
     def __init__(
@@ -37,75 +37,66 @@ class RequestRefusedError(Exception):
         *,
         status: int = 400,
         kind: str = "invalid_request_error",
-        wait_s: float | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
-        self.status, self.kind, self.wait_s = status, kind, wait_s
+        self.status, self.kind, self.headers = status, kind, headers or {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageRequest:
-    """`models` are all that it names; `input` is an estimate, `output` the longest answer.
-    `writes_hour`: it may write to the one-hour cache, which costs more.
+    """`input` is an estimate of its tokens, `output` the longest answer. `writes_hour`: it may
+    write to the one-hour cache, which costs more.
     """
 
     document: Mapping[str, Any]
     model: str
-    models: tuple[str, ...]
     input: int
     output: int
     writes_hour: bool
-    speed: str
 
     def tokens(self, output: int) -> Tokens:
         written = {"cache_write_1h" if self.writes_hour else "cache_write_5m": self.input}
         return Tokens(output=output, **written)
 
-    def body(self, body: bytes, output: int) -> bytes:
-        """Raises RequestRefusedError when it would think for longer than `output` tokens."""
-        if _whole(self.document.get("max_tokens"), -1) == output:
-            return body
-        document, thinking = {**self.document, "max_tokens": output}, self.document.get("thinking")
-        if isinstance(thinking, dict) and _whole(thinking.get("budget_tokens"), 0) >= output:
-            if output <= _LEAST_THINKING:
-                left = "what is left of the budget does not buy the thinking"
-                raise RequestRefusedError(f"{left} that this request asks for")
-            document["thinking"] = {**thinking, "budget_tokens": output - 1}
-        return json.dumps(document).encode()
+    def body(self, output: int) -> bytes:
+        """Written anew, so that the far side cannot read a second value of a key."""
+        return json.dumps({**self.document, "max_tokens": output}).encode()
 
 
-def read_request(body: bytes) -> MessageRequest:
-    """Raises RequestRefusedError if it would make the model's server reach out, if its cost cannot
-    be estimated, or if it is no message. Another parser might use the other value of a duplicate
-    key.
+def read_request(body: bytes, own_model: str) -> MessageRequest:
+    """Raises RequestRefusedError if it would make the model's server reach out, names another
+    model, may cost what cannot be known before, or is no message.
     """
     try:
         check_json(body)
-        document = json.loads(body.decode("utf-8"), object_pairs_hook=_without_duplicates)
+        document = json.loads(body.decode("utf-8"))
         if not isinstance(document, dict):
             raise RequestRefusedError("a request is a JSON object")
         parts = [part for name in ("system", "messages") for part in _dicts(document.get(name))]
-        reaching = next(_reaching(document, parts), None)
-        models = tuple(dict.fromkeys(_models(document)))
+        options = {name: value for name, value in document.items() if name not in _TEXTS}
+        wrong = next(_refused(options, parts, own_model), None)
+        caches = [part.get("cache_control") for part in _dicts(document)]
     except (ValueError, RecursionError) as error:
         raise RequestRefusedError(f"a request is JSON in UTF-8: {str(error)[:100]}") from error
-    if reaching is not None:
-        alone = "an agent's requests reach nothing but the model"
-        raise RequestRefusedError(f"{alone}, so this gateway takes no {reaching[:100]}")
-    if unpriced := _unpriced(document):
-        raise RequestRefusedError(f"this gateway takes no {unpriced}")
-    model, speed = document.get("model"), document.get("speed")
-    asked = _whole(document.get("max_tokens"), _MOST_OUTPUT)
-    caches = [kept for part in _dicts(document) if isinstance(kept := part.get(_CACHE), dict)]
+    if wrong is not None:
+        raise RequestRefusedError(f"this gateway takes no {wrong}")
+    asked = document.get("max_tokens")
     return MessageRequest(
         document=document,
-        model=model if isinstance(model, str) else "",
-        models=models,
+        model=document["model"],
         input=_estimate_input(len(body), parts),
-        output=asked if 0 <= asked <= _MOST_OUTPUT else _MOST_OUTPUT,
-        writes_hour=any(cache.get("ttl", "5m") != "5m" for cache in caches),
-        speed=speed if isinstance(speed, str) else "",
+        output=asked if type(asked) is int and 0 <= asked <= _MOST_OUTPUT else _MOST_OUTPUT,
+        writes_hour=any(isinstance(it, dict) and it.get("ttl", "5m") != "5m" for it in caches),
     )
+
+
+def is_same_model(asked: str, setting: str) -> bool:
+    """By its whole name, without its date, or by its family alone (`haiku`)."""
+    own = setting.removesuffix(_LONG_CONTEXT)
+    if own in _FAMILIES:
+        return asked == own or (asked.startswith("claude-") and own in asked.split("-"))
+    return asked in {own, setting} or asked.startswith(f"{own}-20")
 
 
 def _estimate_input(size: int, parts: list[dict[str, Any]]) -> int:
@@ -121,33 +112,41 @@ def _estimate_input(size: int, parts: list[dict[str, Any]]) -> int:
     return min(tokens + max(0, size) // BYTES_A_TOKEN, _MOST_INPUT)
 
 
-def _unpriced(document: Mapping[str, Any]) -> str | None:
-    """What would cost otherwise than by its model's tokens."""
-    if document.get("service_tier", "auto") not in _TIERS:
-        return "service_tier but auto and standard_only"
-    management = document.get("context_management")
-    edits = management.get("edits") if isinstance(management, dict) else None
-    for edit in edits if isinstance(edits, list) else []:
-        kind = edit.get("type") if isinstance(edit, dict) else None
-        if not (isinstance(kind, str) and kind.startswith(_CONTEXT_EDITS)):
-            said = f"context edit of type {str(kind)[:100]}"
-            return f"{said}, whose cost cannot be known beforehand"
-    return None
+def _refused(
+    options: Mapping[str, Any], parts: list[dict[str, Any]], own_model: str
+) -> Iterator[str]:
+    """What reaches more than the model, costs otherwise than by its tokens, or names another."""
+    yield from (name for name in options if name.lower().startswith(_REACHING) and options[name])
+    yield from _types(options.get("tools"), _TOOLS, "tool", "custom")
+    sources = [part["source"] for part in parts if isinstance(part.get("source"), dict)]
+    yield from _types(sources, _SOURCES, "source")
+    yield from (kind for part in parts if (kind := part.get("type")) == "container_upload")
+    for name, usual in _USUAL.items():
+        if name in options and options[name] not in usual:
+            yield f"{name} but {' and '.join(usual)}"
+    if isinstance(management := options.get("context_management"), dict):
+        yield from _types(management.get("edits"), _CONTEXT_EDITS, "context edit")
+    for model in (options.get("model"), *_models(options)):
+        if not (isinstance(model, str) and is_same_model(model, own_model)):
+            asked = f"the model {str(model)[:80]}" if model else "a request without a model"
+            yield f"requests for {asked}; this run may ask {own_model} (setting agent.model)"
 
 
-def _reaching(document: dict[str, Any], parts: list[dict[str, Any]]) -> Iterator[str]:
-    yield from (name for name in document if name.lower().startswith(_REACHING) and document[name])
-    tools = document.get("tools")
-    for tool in tools if isinstance(tools, list) else []:
-        kind = tool.get("type") if isinstance(tool, dict) else None
-        if kind is not None and not (isinstance(kind, str) and kind.startswith(_TOOLS)):
-            yield f"tool of type {kind}"
-    for part in parts:
-        source = part.get("source")
-        if isinstance(source, dict) and source.get("type") not in _SOURCES:
-            yield f"source of type {source.get('type')}"
-        if part.get("type") == "container_upload":
-            yield "container_upload"
+def _types(items: object, allowed: tuple[str, ...], what: str, usual: object = "") -> Iterator[str]:
+    """Those of a list's objects that are none of these, or of these beginnings (`bash_`)."""
+    beginnings = tuple(name for name in allowed if name.endswith("_"))
+    for item in items if isinstance(items, list) else []:
+        kind = str(item.get("type", usual)) if isinstance(item, dict) else ""
+        if kind not in allowed and not kind.startswith(beginnings):
+            yield f"{what} of type {kind[:100]}: an agent's requests reach the model alone"
+
+
+def _models(options: Mapping[str, Any]) -> Iterator[str]:
+    for part in _dicts(options):
+        for name, value in part.items():
+            if name == "model" or name.endswith(("_model", "models", "fallbacks")):
+                values = value if isinstance(value, list) else [value]
+                yield from (model for model in values if isinstance(model, str))
 
 
 def _dicts(value: object) -> Iterator[dict[str, Any]]:
@@ -160,23 +159,3 @@ def _dicts(value: object) -> Iterator[dict[str, Any]]:
         for name, item in value.items():
             if name not in _DATA:
                 yield from _dicts(item)
-
-
-def _models(document: Mapping[str, Any]) -> Iterator[str]:
-    """Every model that it names, outside of its texts."""
-    for part in _dicts({name: value for name, value in document.items() if name not in _TEXTS}):
-        for name, value in part.items():
-            if name == "model" or name.endswith(("_model", "models", "fallbacks")):
-                named = value if isinstance(value, list) else [value]
-                yield from (model for model in named if isinstance(model, str))
-
-
-def _whole(value: object, other: int) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else other
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    document = dict(pairs)
-    if len(document) != len(pairs):
-        raise ValueError("a key is there twice")
-    return document

@@ -10,21 +10,18 @@ from typing import NamedTuple, TypeGuard
 
 BYTES_A_TOKEN = 3  # English has about four: an estimate is rather too high
 _MILLION = 1_000_000
-_SEARCH_USD = 0.01
-_FAST = "fast"
 _US_FACTOR = 1.1  # an answer that was kept in the United States costs a tenth more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """`input` was neither read from nor written to the cache; `searches` are of the web."""
+    """`input` was neither read from nor written to the cache."""
 
     input: int = 0
     output: int = 0
     cache_read: int = 0
     cache_write_5m: int = 0
     cache_write_1h: int = 0
-    searches: int = 0
 
     @property
     def prompt(self) -> int:
@@ -52,7 +49,7 @@ class Price(NamedTuple):
         return usd / _MILLION * (self.long_factor if tokens.prompt > self.long_above else 1)
 
 
-_DEAREST, _DEAREST_FAST = Price(15, 75), Price(30, 150)
+_DEAREST = Price(15, 75)
 
 # By the beginnings of models' names, of which the longest that fits counts. Source: the catalogue
 # that the bundled CLI (2.1.330) computes its costs from.
@@ -80,115 +77,75 @@ def price_of(model: str) -> Price | None:
     return PRICES[max(names, key=len)] if names else None
 
 
-def price_note(model: str, *, may_cost: bool) -> str | None:
-    """What a person should know about a model whose price is not known."""
-    if price_of(model) is not None:
-        return None
-    own = "nothing, since its server is in your own network"
-    counted = "the dearest price that is known" if may_cost else own
-    name = model[:80] or "a model without a name"
-    return f"the price of {name} is not known; it was counted as {counted}"
-
-
-def cost_of(
-    model: str, tokens: Tokens, *, may_cost: bool, speed: str = "", place: str = ""
-) -> float:
-    """In US dollars; `speed` and `place` are from the answer's usage. A model of unknown price
-    costs the dearest, or nothing where `may_cost` is False: its server is one's own.
+def cost_of(model: str, tokens: Tokens, *, may_cost: bool, place: str = "") -> float:
+    """In US dollars; `place` is from the answer's usage. A model of unknown price costs the
+    dearest, or nothing where `may_cost` is False: its server is one's own.
     """
-    price = price_of(model)
-    if price is None and not may_cost:
-        return 0.0
-    if speed == _FAST:
-        price = _DEAREST_FAST
-    usd = (price or _DEAREST).of(tokens) + tokens.searches * _SEARCH_USD
-    return usd * (_US_FACTOR if place == "us" else 1)
+    price = price_of(model) or (_DEAREST if may_cost else Price(0, 0))
+    return price.of(tokens) * (_US_FACTOR if place == "us" else 1)
 
 
-_LONGEST = {True: 4 << 20, False: 32 << 20}  # of a stream's line, and of a whole answer
+_LONGEST = 32 << 20  # of a stream's line, and of a whole answer
 _MOST_TOKENS = 1_000_000_000
-_EMPTY_DELTA = 90  # the bytes of a `content_block_delta` that are not text
 _NAME_CHARS = 200
 
 
 class Meter:
-    """Reads what an answer used: `feed` it pieces in order, whatever their borders, then `end`."""
+    """Reads what an answer used: `feed` it pieces in order, whatever their borders, then `end`.
+
+    `has_ended`: it says how long it was. `has_failed`: its server ended it with an error, in place
+    of an answer if it has not `has_started`.
+    """
 
     def __init__(self, content_type: str) -> None:
         self._is_stream = content_type.partition(";")[0].strip().lower() == "text/event-stream"
         self._line = bytearray()
-        self._is_skipping = False
         self._usage: dict[str, object] = {}
-        self._uncounted = 0  # bytes of the answer that no usage has counted yet
-        self._has_started = self._has_ended = self._has_failed = False
-        self.model = ""
+        self._size = 0
+        self.has_started = self.has_ended = self.has_failed = False
+        self.model = self.place = ""
 
     def feed(self, piece: bytes) -> None:
+        self._size += len(piece)
         *lines, rest = piece.split(b"\n") if self._is_stream else [piece]
         for end in lines:
-            self._line += end
-            if not self._is_skipping:
-                self._read(bytes(self._line))
+            self._read_line(bytes(self._line + end))
             self._line.clear()
-            self._is_skipping = False
         self._line += rest
-        if len(self._line) > _LONGEST[self._is_stream]:  # usage stands in no line so long
-            self._uncounted += len(self._line)
-            self._is_skipping = True
+        if len(self._line) > _LONGEST:  # usage stands in no line so long
             self._line.clear()
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether its server ended it."""
-        return self._has_ended or self._has_failed
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether it is an error in place of an answer."""
-        return self._has_failed and not self._has_started
 
     def end(self) -> None:
         if not self._is_stream:
-            self._uncounted += len(self._line)
             self._read_message(_document(bytes(self._line)))
-            self._has_ended = _is_count(self._usage.get("output_tokens"))
 
     def tokens(self) -> Tokens:
-        """Of an answer that was cut off, its length says more than its usage."""
+        """Of an answer that does not say how long it was, its bytes say it, rather too high."""
         usage, hour, output = self._usage, 0, _count(self._usage.get("output_tokens"))
-        if not self._has_ended:
-            output = max(output, self._uncounted // BYTES_A_TOKEN)
+        if not self.has_ended:
+            output = max(output, self._size // BYTES_A_TOKEN)
         written = _count(usage.get("cache_creation_input_tokens"))
         if isinstance(kinds := usage.get("cache_creation"), Mapping):
             hour = min(written, _count(kinds.get("ephemeral_1h_input_tokens")))
-        tools = usage.get("server_tool_use")
         return Tokens(
             input=_count(usage.get("input_tokens")),
             output=output,
             cache_read=_count(usage.get("cache_read_input_tokens")),
             cache_write_5m=written - hour,
             cache_write_1h=hour,
-            searches=_count(tools.get("web_search_requests")) if isinstance(tools, Mapping) else 0,
         )
 
-    def text(self, name: str) -> str:
-        return _name(self._usage.get(name))
-
-    def _read(self, line: bytes) -> None:
-        self._has_failed = self._has_failed or line.startswith(b"event: error")
-        if not line.startswith(b"data:"):
+    def _read_line(self, line: bytes) -> None:
+        self.has_failed |= line.startswith(b"event: error")
+        if not (line.startswith(b"data:") and b'"usage"' in line):
             return
-        event = _document(line[len(b"data:") :]) if b'"usage"' in line else {}
-        kind, usage = event.get("type"), event.get("usage")
-        if kind == "message_start":
-            self._has_started = True
+        event = _document(line.removeprefix(b"data:"))
+        if event.get("type") == "message_start":
+            self.has_started = True
             self._read_message(event.get("message"))
-        elif kind == "message_delta":
-            self._read_message({"usage": usage})
-            self._has_ended = isinstance(usage, Mapping) and _is_count(usage.get("output_tokens"))
-        elif b"_delta" in line:
-            self._has_started = True
-            self._uncounted += max(1, len(line) - _EMPTY_DELTA)
+            self.has_ended = False  # its figures are those of the beginning
+        elif event.get("type") == "message_delta":
+            self._read_message(event)
 
     def _read_message(self, message: object) -> None:
         """Later figures are those of the whole answer until then."""
@@ -196,6 +153,8 @@ class Meter:
             self.model = _name(message.get("model")) or self.model
             if isinstance(usage := message.get("usage"), Mapping):
                 self._usage |= {str(name): n for name, n in usage.items() if n is not None}
+                self.place = _name(self._usage.get("inference_geo"))
+                self.has_ended = _is_count(usage.get("output_tokens"))
 
 
 def _document(data: bytes) -> Mapping[str, object]:

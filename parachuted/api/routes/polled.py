@@ -144,7 +144,7 @@ class PolledRoutes:
         """Blocks."""
         now = self._watched.clock()
         midnight = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-        spent = self._gateway.report(now, days) if self._gateway is not None else None
+        spent = self._gateway.usage_store.report(now, days) if self._gateway is not None else None
         return self._watched.history.spent(midnight), self._budget.counts(), spent
 
 

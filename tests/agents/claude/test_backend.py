@@ -8,7 +8,6 @@ import os
 import time
 from contextlib import aclosing
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ from parachuted.agents.gateway.usage import UsageStore
 from parachuted.agents.job import RunResult, TextStep, ToolCallStep, ToolResult
 from parachuted.errors import AgentFailedError, AgentStoppedError, AgentUnavailableError
 from parachuted.testing import ApiRefusal, Delay, Reply, ToolUse, say, use
-from tests.agents.conftest import until
+from tests.agents.conftest import LIMITS, until
 
 OVERLOADED = ApiRefusal(status=529, kind="overloaded_error", message="Overloaded")
 
@@ -182,7 +181,7 @@ async def test_a_run_that_has_used_up_its_money_ends_with_the_gateways_words(cla
     outcome = await run(claude.backend, job())
 
     assert type(outcome.error) is AgentFailedError
-    assert "this run has used up its $0.5 (setting agent.max_cost_usd)" in outcome.error.message
+    assert "the $0.5 of agent.max_cost_usd is used up" in outcome.error.message
     assert len(claude.api.asked) == 1
     assert (outcome.account.cost_usd > 0.5, outcome.account.input_tokens) == (True, 1_000_000)
 
@@ -193,9 +192,7 @@ async def test_a_run_without_a_login_is_reported_at_once(claude, job, run, tmp_p
         vault=tmp_path,
         user_home=tmp_path,
         base_url=None,
-        usage_store=UsageStore(tmp_path / "u.db", time.time),
-        limits=claude.gateway.limits,
-        clock=lambda: datetime.now(UTC),
+        usage_store=UsageStore(tmp_path / "u.db", time.time, LIMITS),
     )
     backend = make_backend("claude", replace(claude.settings, gateway=gateway))
     outcome = await run(backend, job())

@@ -103,8 +103,7 @@ async def main():
     folder = Path(sys.argv[1])
     money = MoneyLimits(usd_per_cause=9, usd_per_hour=9, usd_per_day=9)
     gateway = Gateway(env=os.environ, vault=folder, user_home=folder,
-        base_url="http://127.0.0.1:9", usage_store=UsageStore(folder / "u.db", time.time),
-        limits=money, clock=lambda: datetime.now(UTC))
+        base_url="http://127.0.0.1:9", usage_store=UsageStore(folder / "u.db", time.time, money))
     settings = ClaudeSettings(model="haiku", folder=folder / "agents", env=os.environ,
         gateway=gateway)
     limits = RunLimits(timeout_s=60, max_turns=1, max_cost_usd=1)

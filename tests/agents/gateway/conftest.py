@@ -147,7 +147,13 @@ async def make_gateway_rig(tmp_path: Path) -> AsyncIterator[Callable[..., Gatewa
             def elapsed() -> float:
                 return now[0].timestamp()
 
-            usage_store = UsageStore(tmp_path / "usage.db", elapsed)
+            usage_store = UsageStore(
+                tmp_path / "usage.db",
+                elapsed,
+                MoneyLimits(**dollars),
+                may_cost=parts.pop("may_cost", False),
+                clock=lambda: now[0],
+            )
             usual = {
                 "env": {"ANTHROPIC_API_KEY": KEY},
                 "vault": tmp_path / "vault",
@@ -157,8 +163,6 @@ async def make_gateway_rig(tmp_path: Path) -> AsyncIterator[Callable[..., Gatewa
                 **{**usual, **parts},
                 base_url=base_url,
                 usage_store=usage_store,
-                limits=MoneyLimits(**dollars),
-                clock=lambda: now[0],
             )
             gateway_rig = GatewayRig(
                 gateway=gateway, usage_store=usage_store, folder=tmp_path, now=now

@@ -31,10 +31,7 @@ def costing(usd: float) -> Reply:
 async def test_a_run_s_requests_carry_the_credential_and_not_its_own_proof(gateway_rig, api):
     api.add([say("hello")], [say("hello")])
     async with gateway_rig.run(folder=gateway_rig.folder) as way:
-        answers = [
-            await gateway_rig.ask(way),
-            await gateway_rig.ask(way, token="", headers={"Authorization": f"Bearer {way.token}"}),
-        ]
+        answers = [await gateway_rig.ask(way) for _ in range(2)]
         refused = [
             await gateway_rig.ask(way, token=token) for token in ("", "wrong", KEY, "x" * 4000)
         ]
@@ -98,7 +95,7 @@ async def test_what_a_run_takes_is_counted_from_the_answers_and_written_down(gat
         spent = gateway_rig.usage_store.spent("run-1")
     assert spent.usd == pytest.approx(0.5 + (100 + 5 + 20 * 5) / MILLION)
     assert (spent.requests, spent.output_tokens, spent.prompt) == (2, 20, 500_000 + 150)
-    report = gateway_rig.gateway.report(gateway_rig.now[0], 7)
+    report = gateway_rig.usage_store.report(gateway_rig.now[0], 7)
     assert {cause.name: cause.usd for cause in report.causes} == dict.fromkeys(
         ("c1", "c2"), pytest.approx(spent.usd)
     )
@@ -128,7 +125,7 @@ async def test_at_a_limit_the_model_is_not_asked_and_the_agent_learns_why(
     assert says in answers[2].error["message"]
     assert len(api.asked) == 2
     if "hour" in says:
-        assert says in gateway_rig.reported["budget:usd_per_hour"]
+        assert says in gateway_rig.reported["budget.usd_per_hour"]
 
 
 async def test_another_run_of_the_same_cause_is_refused_one_of_another_is_not(
@@ -153,11 +150,11 @@ async def test_a_used_up_hour_is_waited_for_and_passes(make_gateway_rig, api):
     with pytest.raises(AgentUnavailableError, match="usd_per_hour"):
         async with gateway_rig.run("run-2", causes=()):
             pass
-    assert "budget:usd_per_hour" in gateway_rig.reported
+    assert "budget.usd_per_hour" in gateway_rig.reported
     gateway_rig.now[0] += timedelta(hours=1, seconds=1)
     async with gateway_rig.run("run-2", causes=()) as way:
         assert (await gateway_rig.ask(way)).status == 200
-    assert "budget:usd_per_hour" not in gateway_rig.reported
+    assert "budget.usd_per_hour" not in gateway_rig.reported
 
 
 async def test_pieces_pass_as_they_come_and_end_with_who_reads_them(make_gateway_rig):
@@ -211,7 +208,7 @@ async def test_what_the_far_side_refuses_is_reported_in_its_words_with_no_secret
 async def test_a_request_that_is_too_large_is_refused_before_it_is_sent_on(gateway_rig, api):
     async with gateway_rig.run() as way:
         answer = await gateway_rig.ask(way, body=b"x" * (33 << 20))
-    assert (answer.status, answer.error["type"]) == (413, "request_too_large")
+    assert answer.status == 413
     assert api.requests == []
 
 
@@ -236,23 +233,24 @@ async def test_fifty_streams_at_once_all_arrive(gateway_rig, api):
     assert found == {str(number).encode() for number in range(50)}
 
 
-async def test_what_a_run_sends_at_once_takes_so_much_room_and_no_more(
-    gateway_rig, api, monkeypatch
-):
-    monkeypatch.setattr("parachuted.agents.gateway.gateway._LARGEST_BUFFERED", 3 << 20)
-    api.add(*[Delay(seconds=0.5, then=[say("x")])] * 6)
-    big = {**BODY, "metadata": {"x": "y" * (1 << 20)}}
-    async with gateway_rig.run() as way:
-        answers = await asyncio.gather(
-            *(gateway_rig.ask(way, body=big) for _ in range(4)), return_exceptions=True
-        )
-        statuses = [answer.status for answer in answers if not isinstance(answer, BaseException)]
-        assert statuses.count(200) == len(api.asked) <= 3
-        assert set(statuses) <= {200, 413}
-        assert (await gateway_rig.ask(way)).status == 200  # what they took is free again
+async def test_four_requests_of_a_run_are_in_memory_at_once_and_others_wait(make_gateway_rig):
+    at_once = [0]
+
+    async def answer(_request: web.Request) -> web.Response:
+        at_once.append(at_once[-1] + 1)
+        await asyncio.sleep(0.05)
+        at_once.append(at_once[-1] - 1)
+        return web.json_response({"usage": {"input_tokens": 1, "output_tokens": 1}})
+
+    async with serving(answer) as url:
+        gateway_rig = make_gateway_rig(url)
+        async with gateway_rig.run() as way:
+            answers = await asyncio.gather(*(gateway_rig.ask(way) for _ in range(12)))
+    assert {answer.status for answer in answers} == {200}
+    assert max(at_once) <= 4
 
 
-async def test_in_the_middle_of_its_work_an_agent_may_try_again_itself(gateway_rig, api):
+async def test_for_a_minute_an_agent_may_wait_and_try_again_itself(gateway_rig, api):
     api.add([say("started")], ApiRefusal(status=529, headers={"retry-after": "60"}))
     async with gateway_rig.run() as way:
         answers = [await gateway_rig.ask(way) for _ in range(3)]
@@ -286,6 +284,19 @@ HOSTILE = [
     b"POST /v1/messages/../../etc HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
     b"GET / HTTP/1.1\r\nHost: x\r\n" + UPGRADE,
     POST + b"Content-Length: 2\r\nX-Api-Key: a\r\n b\r\n\r\n{}",
+    *(
+        b"POST " + target + b" HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
+        for target in (
+            b"/v1/messages/",
+            b"//v1/messages",
+            b"/v1%2Fmessages",
+            b"/V1/messages",
+            b"/v1/messages?x=%0d%0aHost:",
+            b"/v1/messages/batches",
+            b"/v1/messages/count_tokens",
+            b"/v1/files",
+        )
+    ),
 ]
 
 
@@ -378,33 +389,8 @@ async def test_no_request_makes_the_model_s_server_reach_out(gateway_rig, api):
     async with gateway_rig.run() as way:
         answer = await gateway_rig.ask(way, body=body)
     assert answer.status == 400
-    assert "reach nothing but the model" in answer.error["message"]
+    assert "takes no mcp_servers" in answer.error["message"]
     assert api.requests == []
-
-
-@pytest.mark.parametrize("streams", [True, False])
-async def test_an_answer_that_repeats_the_credential_comes_without_it(make_gateway_rig, streams):
-    async def parrot(request: web.Request) -> web.StreamResponse:
-        kind = "text/event-stream" if streams else "application/json"
-        key = request.headers["x-api-key"]
-        answer = web.StreamResponse(
-            headers={"Content-Type": kind, "request-id": f"req_{key}", "anthropic-echo": key}
-        )
-        await answer.prepare(request)
-        begins, ends = f"event: ping\ndata: {{'error': 'no {key}", f" and {key}'}}\n\n"
-        for piece in (begins, key[:9], key[9:], ends):
-            await answer.write(piece.encode())
-            await asyncio.sleep(0.01)
-        return answer
-
-    async with serving(parrot) as url:
-        gateway_rig = make_gateway_rig(url)
-        async with gateway_rig.run() as way:
-            answer = await gateway_rig.ask(way)
-    assert answer.status == 200
-    assert KEY.encode() not in answer.body
-    assert answer.body.endswith(b" and " + b"*" * len(KEY) + b"'}\n\n")
-    assert KEY not in str(answer.headers)
 
 
 @pytest.mark.parametrize("most", [-1, 10**9, "1000", None], ids=str)

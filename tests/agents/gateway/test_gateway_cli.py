@@ -60,13 +60,13 @@ async def test_it_works_by_the_port_and_by_the_socket_until_a_limit_it_shows(
     assert (port["result"], socket["result"]) == ("by the port", "by the socket")
     assert {request.headers["x-api-key"] for request in api.asked} == {KEY}
     assert spent.usd == pytest.approx(port["total_cost_usd"] + socket["total_cost_usd"])
-    report = gateway_rig.gateway.report(gateway_rig.now[0], 7)
+    report = gateway_rig.usage_store.report(gateway_rig.now[0], 7)
     sessions = {session.name for session in report.sessions}
     assert sessions == {port["session_id"], socket["session_id"]}
     # it is not tried again
     assert time.monotonic() - began < 30
     assert refused["is_error"]
-    assert "this run has used up its $1 (setting agent.max_cost_usd)" in refused["result"]
+    assert "the $1 of agent.max_cost_usd is used up" in refused["result"]
     assert len(api.asked) == 2
 
 

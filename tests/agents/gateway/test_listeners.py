@@ -1,20 +1,20 @@
-"""Where the gateway is reached: one port for all, sockets in private folders."""
+"""Where the gateway listens: sockets in private folders, whatever is sent there."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 import stat
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import aiohttp
-import psutil
 import pytest
 from aiohttp import web
 
-from parachuted.agents.gateway.listeners import GatewayListeners
+from parachuted.agents.gateway.listeners import listen_in, start_server
+
+NAME = "gateway.sock"
 
 
 async def answer(_request: web.BaseRequest) -> web.Response:
@@ -27,50 +27,26 @@ async def get(url: str, socket: Path | None = None) -> str:
         return f"{response.status} {await response.text()}"
 
 
-async def test_the_port_is_of_this_machine_alone_and_stays():
-    listening = GatewayListeners(answer)
-    port = await listening.port()
-    assert await listening.port() == port
-    assert await get(f"http://127.0.0.1:{port}/") == "200 here"
-    with socket.socket() as elsewhere:
-        elsewhere.settimeout(1)
-        assert elsewhere.connect_ex(("127.0.0.2", port)) != 0
-    await listening.close()
-    with socket.socket() as closed:
-        assert closed.connect_ex(("127.0.0.1", port)) != 0
+@asynccontextmanager
+async def listening(folder: Path, serve=answer):
+    runner = await start_server(serve, listen_in(folder, NAME))
+    yield folder / NAME
+    await runner.cleanup()
 
 
-@pytest.mark.parametrize("steps", range(6))
-async def test_a_caller_that_is_cancelled_meanwhile_leaves_no_socket_open(steps):
-    def listening() -> list[Any]:
-        return [each.laddr for each in psutil.Process().net_connections("tcp") if not each.raddr]
-
-    before = listening()
-    gateway = GatewayListeners(answer)
-    opening = asyncio.get_running_loop().create_task(gateway.port(), name="asks for it")
-    for _ in range(steps):
-        await asyncio.sleep(0)
-    opening.cancel()
-    await asyncio.wait([opening])
-    await gateway.close()
-
-    assert listening() == before
-
-
-async def test_what_lies_in_the_socket_s_place_is_replaced_and_gone_afterwards(tmp_path):
-    (tmp_path / "gateway.sock").write_text("left by a crash")
-    async with GatewayListeners(answer).socket(tmp_path, answer) as path:
+async def test_what_lies_in_the_socket_s_place_is_replaced(tmp_path):
+    (tmp_path / NAME).write_text("left by a crash")
+    async with listening(tmp_path) as path:
         assert stat.S_ISSOCK(path.stat().st_mode)
         assert await get("http://localhost/", path) == "200 here"
-    assert not path.exists()
+    path.unlink(missing_ok=True)
     path.mkdir()
     with pytest.raises(OSError, match=r"gateway\.sock"):
-        async with GatewayListeners(answer).socket(tmp_path, answer):
-            pass
+        listen_in(tmp_path, NAME)
 
 
 async def test_what_is_not_http_is_answered_so_and_fills_no_log(tmp_path, caplog):
-    async with GatewayListeners(answer).socket(tmp_path, answer) as path:
+    async with listening(tmp_path) as path:
         for wrong in (
             b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 1_000 + b"\r\n",
             b"\x16\x03\x01\r\n\r\n",
@@ -87,6 +63,6 @@ async def test_a_fault_of_ours_is_logged(tmp_path, caplog):
     async def fail(_request: web.BaseRequest) -> web.Response:
         raise ValueError("ours")
 
-    async with GatewayListeners(fail).socket(tmp_path, fail) as path:
+    async with listening(tmp_path, fail) as path:
         assert (await get("http://x/", path)).startswith("500")
     assert "ours" in caplog.text

@@ -8,9 +8,14 @@ import json
 
 import pytest
 
-from parachuted.agents.gateway.message_request import RequestRefusedError, read_request
+from parachuted.agents.gateway.message_request import (
+    RequestRefusedError,
+    is_same_model,
+    read_request,
+)
 
 MODEL = "claude-haiku-4-5"
+HAIKU = "claude-haiku-4-5-20251001"
 PLAIN = {"model": MODEL, "max_tokens": 100, "messages": [{"role": "user", "content": "hi"}]}
 SENT = {"type": "image", "source": {"type": "url", "url": "https://evil.example/?all-the-notes"}}
 
@@ -48,12 +53,12 @@ PASSING = [
 
 
 def read(**parts):
-    return read_request(json.dumps({**PLAIN, **parts}, ensure_ascii=False).encode())
+    return read_request(json.dumps({**PLAIN, **parts}, ensure_ascii=False).encode(), MODEL)
 
 
 @pytest.mark.parametrize("part", REACHING, ids=str)
 def test_a_request_reaches_nothing_but_the_model(part):
-    with pytest.raises(RequestRefusedError, match="reach nothing but the model"):
+    with pytest.raises(RequestRefusedError, match="this gateway takes no"):
         read(**part)
 
 
@@ -62,10 +67,8 @@ def test_what_the_request_holds_itself_passes(part):
     assert read(**part).model == MODEL
 
 
-def test_no_second_reader_can_find_another_request_in_it():
+def test_what_is_no_message_is_refused():
     for body in (
-        b'{"mcp_servers": [], "m\\u0063p_servers": [{"url": "https://evil.example"}]}',
-        b'{"messages": [{"content": [{"source": {"type": "base64", "type": "url"}}]}]}',
         json.dumps(PLAIN).encode("utf-16"),
         b"[" * 100_000,
         b"[]",
@@ -73,7 +76,7 @@ def test_no_second_reader_can_find_another_request_in_it():
         b"",
     ):
         with pytest.raises(RequestRefusedError):
-            read_request(body)
+            read_request(body, MODEL)
 
 
 def image(kind="image", size=1):
@@ -114,44 +117,65 @@ def test_what_is_cached_for_an_hour_is_reserved_at_its_price():
     assert not read(system=[shorter]).writes_hour
 
 
-def test_every_model_that_it_names_is_known_wherever_it_stands():
-    parts = {
-        "fallbacks": [{"model": "a"}],
-        "fallback_model": "b",
-        "models": ["c"],
-        "advisor": {"model": "d"},
-        "tools": [{"name": "x", "model": "e", "input_schema": {"properties": {"model": "no"}}}],
-        "messages": [{"role": "user", "content": [{"model": "no"}]}],
-        "metadata": {"model": "no"},
-    }
-    assert set(read(**parts).models) == {MODEL, "a", "b", "c", "d", "e"}
-
-
 @pytest.mark.parametrize(
     "part",
     [
+        {"model": ["claude-opus-4-1"]},
+        {"model": None},
+        {"fallbacks": [{"model": "a"}]},
+        {"fallback_model": "b"},
+        {"models": ["c"]},
+        {"advisor": {"model": "d"}},
+        {"tools": [{"name": "x", "model": "e"}]},
         {"service_tier": "priority"},
         {"service_tier": None},
+        {"speed": "fast"},
         {"context_management": {"edits": [{"type": "compact_20260112"}]}},
         {"context_management": {"edits": ["compact"]}},
     ],
     ids=str,
 )
-def test_what_would_cost_otherwise_than_by_its_tokens_is_refused(part):
+def test_another_model_and_what_costs_otherwise_than_by_tokens_are_refused(part):
     with pytest.raises(RequestRefusedError):
         read(**part)
+
+
+def test_the_same_words_in_texts_and_usual_options_pass():
     read(
+        fallback_model=MODEL,
+        tools=[{"name": "x", "input_schema": {"properties": {"model": "no"}}}],
+        messages=[{"role": "user", "content": [{"model": "no"}]}],
+        metadata={"model": "no"},
         service_tier="standard_only",
         context_management={"edits": [{"type": "clear_tool_uses_20250919"}]},
     )
 
 
-def test_an_answer_is_shortened_and_its_thinking_with_it():
-    thinking = {"type": "enabled", "budget_tokens": 8_000}
-    request = read(max_tokens=9_000, thinking=thinking, stream=True)
-    shorter = {"max_tokens": 3_000, "thinking": {**thinking, "budget_tokens": 2_999}}
-    assert json.loads(request.body(b"", 3_000)) == {**PLAIN, "stream": True, **shorter}
-    assert json.loads(request.body(b"", 8_500))["thinking"]["budget_tokens"] == 8_000
-    assert request.body(b"as it was sent", 9_000) == b"as it was sent"
-    with pytest.raises(RequestRefusedError, match="thinking"):
-        request.body(b"", 1_000)
+def test_what_is_sent_on_is_what_was_read_with_the_length_that_was_paid_for():
+    twice = b'{"model": "%s", "max_tokens": 9, "a": 1, "a": 2}' % MODEL.encode()
+    assert json.loads(read_request(twice, MODEL).body(7)) == {
+        "model": MODEL,
+        "max_tokens": 7,
+        "a": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "setting", "is_same"),
+    [
+        (HAIKU, HAIKU, True),
+        (HAIKU, "claude-haiku-4-5", True),
+        (HAIKU, "haiku", True),
+        ("haiku", "haiku", True),
+        ("claude-sonnet-5-5", "claude-sonnet-5-5[1m]", True),
+        ("claude-opus-5", HAIKU, False),
+        ("claude-opus-5", "haiku", False),
+        ("evil-haiku", "haiku", False),
+        ("claude-haiku-4-50", "claude-haiku-4-5", False),
+        ("", HAIKU, False),
+        ("qwen3:8b", "qwen3:8b", True),
+        ("qwen3:70b", "qwen3:8b", False),
+    ],
+)
+def test_a_setting_names_a_model_without_its_date_or_by_its_family(asked, setting, is_same):
+    assert is_same_model(asked, setting) is is_same

@@ -193,7 +193,7 @@ async def test_a_refusal_costs_nothing(gateway_rig, api):
     )
     async with gateway_rig.run() as way:
         assert [(await gateway_rig.ask(way)).status for _ in range(2)] == [400, 529]
-    assert gateway_rig.gateway.report(gateway_rig.now[0], 7).total.requests == 0
+    assert gateway_rig.usage_store.report(gateway_rig.now[0], 7).total.requests == 0
 
 
 @pytest.mark.parametrize(
@@ -219,8 +219,7 @@ from parachuted.agents.gateway.usage import MoneyLimits, RunToken, UsageStore
 async def main(url, folder):
     limits = MoneyLimits(usd_per_cause=1, usd_per_hour=1, usd_per_day=1)
     gateway = Gateway(
-        env={"ANTHROPIC_API_KEY": "k"}, vault=folder, user_home=folder, base_url=url, usage_store=UsageStore(folder / "usage.db", time.time),
-        limits=limits, clock=lambda: datetime.now(UTC),
+        env={"ANTHROPIC_API_KEY": "k"}, vault=folder, user_home=folder, base_url=url, usage_store=UsageStore(folder / "usage.db", time.time, limits),
     )
     run_token = RunToken(run="r", agent="a", causes=("c",), session=None, max_cost_usd=1, model=sys.argv[3])
     body = {"model": sys.argv[3], "max_tokens": 20_000, "messages": [{"role": "user", "content": "hi"}]}
@@ -240,9 +239,9 @@ async def test_what_a_killed_daemon_had_on_its_way_is_spent_when_it_starts_again
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    usage_store = UsageStore(tmp_path / "usage.db", time.time)
     limits = MoneyLimits(usd_per_cause=1, usd_per_hour=1, usd_per_day=1)
-    (cause,) = usage_store.report(datetime.now(UTC), 1, limits, may_cost=True).causes
+    usage_store = UsageStore(tmp_path / "usage.db", time.time, limits)
+    (cause,) = usage_store.report(datetime.now(UTC), 1).causes
     assert 0 < model.made <= usage_store.last()[0] == pytest.approx(cause.usd)
     usage_store.database.close()
 

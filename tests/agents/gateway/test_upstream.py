@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import ssl
 from unittest.mock import patch
 
 import pytest
@@ -11,8 +10,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.agents.gateway import gateway, upstream
-from parachuted.agents.gateway.upstream import is_on_this_machine
+from parachuted.agents.gateway import upstream
 from parachuted.errors import AgentUnavailableError
 from parachuted.testing import ApiRefusal, Reply, ScriptedMessages, say
 from tests.agents.gateway.conftest import MODEL, serving
@@ -65,7 +63,7 @@ async def test_another_refusal_does_not_hide_what_is_wrong(gateway_rig, api):
 
 @given(st.binary(max_size=200))
 def test_whatever_a_server_refuses_with_is_read(body):
-    assert isinstance(upstream.read_error(body), dict)
+    assert len(upstream.read_error(body)) == 2
 
 
 async def test_a_login_goes_before_a_name_and_password_in_the_address(make_gateway_rig, api):
@@ -109,7 +107,7 @@ async def test_an_error_inside_a_stream_passes_and_costs_what_had_come(
         answer = await gateway_rig.ask(way)
         assert (answer.status, b"overloaded_error" in answer.body) == (200, True)
     spent = gateway_rig.usage_store.spent("run-1")
-    assert (spent.requests, 0 < spent.output_tokens <= 20) == (requests, output > 0)
+    assert (spent.requests, 0 < spent.output_tokens <= 100) == (requests, output > 0)
 
 
 async def test_a_far_side_that_is_down_is_left_alone_reported_and_found_again(make_gateway_rig):
@@ -150,22 +148,6 @@ async def test_a_redirect_takes_no_credential_elsewhere(gateway_rig, api, status
     assert "Location" not in answer.headers
 
 
-@pytest.mark.parametrize(
-    ("url", "here"),
-    [
-        ("http://127.0.0.1:1", True),
-        ("http://127.9.9.9", True),
-        ("http://[::1]:80/x", True),
-        ("http://localhost", True),
-        ("http://10.0.0.1", False),
-        ("http://localhost.example", False),
-        ("nonsense", False),
-    ],
-)
-def test_an_address_on_this_machine_is_known(url, here):
-    assert is_on_this_machine(url) is here
-
-
 API, P, Q = "https://api.anthropic.com", "http://p:1", "http://q:1"
 
 
@@ -182,7 +164,8 @@ API, P, Q = "https://api.anthropic.com", "http://p:1", "http://q:1"
     ],
 )
 def test_the_proxy_of_the_environment_is_used_as_the_cli_used_it(url, env, proxy):
-    assert upstream.proxy_for(url, env) == proxy
+    with patch.dict("os.environ", env, clear=True):
+        assert upstream.proxy_for(url) == proxy
 
 
 @pytest.mark.parametrize(
@@ -201,14 +184,6 @@ def test_a_login_s_only_destination_is_told_from_what_looks_like_it(url, is_it):
     assert upstream.is_anthropic(url) is is_it
 
 
-def test_authorities_of_the_environment_are_trusted_besides_this_machine_s(tmp_path):
-    assert upstream.trust({}) is True
-    assert upstream.trust({"NODE_EXTRA_CA_CERTS": str(tmp_path / "none")}) is True
-    paths = ssl.get_default_verify_paths()
-    if paths.cafile:
-        assert isinstance(upstream.trust({"NODE_EXTRA_CA_CERTS": paths.cafile}), ssl.SSLContext)
-
-
 def put_login(folder, **oauth):
     file = folder / "user" / ".claude" / ".credentials.json"
     file.parent.mkdir(parents=True)
@@ -217,7 +192,7 @@ def put_login(folder, **oauth):
 
 
 @pytest.fixture
-async def refreshed(make_gateway_rig, tmp_path):
+async def refreshed(make_gateway_rig, tmp_path, monkeypatch):
     """Asks twice with a stored login that the model refuses, and may renew it."""
 
     async def ask(**oauth):
@@ -235,8 +210,9 @@ async def refreshed(make_gateway_rig, tmp_path):
 
         file = put_login(tmp_path, accessToken="sk-ant-oat01-stale", **oauth)
         async with serving(answer) as url:
-            with patch.object(gateway, "is_anthropic", lambda _url: True):
-                gateway_rig = make_gateway_rig(url, env={}, token_url=f"{url}/token")
+            with patch.object(upstream, "is_anthropic", lambda _url: True):
+                gateway_rig = make_gateway_rig(url, env={})
+            monkeypatch.setattr("parachuted.agents.credentials.TOKEN_URL", f"{url}/token")
             async with gateway_rig.run() as way:
                 answers = [await gateway_rig.ask(way) for _ in range(2)]
         kept = json.loads(file.read_text())["claudeAiOauth"]

@@ -4,24 +4,26 @@ is asked; which budget is used up, and which model a run may name.
 
 from __future__ import annotations
 
+import asyncio
+import json
 import math
 import os
 import sqlite3
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from parachuted.agents.gateway.message_request import read_request
 from parachuted.agents.gateway.prices import Tokens
 from parachuted.agents.gateway.usage import (
     BudgetState,
+    Charge,
     MoneyLimits,
-    RequestUsage,
     UsageStore,
     UsageTotals,
-    is_same_model,
     narrowest,
 )
 from parachuted.errors import StorageFailedError
@@ -41,7 +43,7 @@ LIMITS = MoneyLimits(
 def usage(usd=0.5, *, run="r1", causes=("c1",), ago=timedelta(), state="counted", **parts):
     token = run_token(run, causes=causes, **{"session": "s1", "model": "m", **parts})
     tokens = Tokens(input=10, output=20, cache_read=3, cache_write_5m=1, cache_write_1h=3)
-    return RequestUsage(
+    return Charge(
         run_token=token, model=token.model, at=NOW - ago, tokens=tokens, usd=usd, state=state
     )
 
@@ -69,10 +71,10 @@ def open_store(path, clock):
     """Opens the file; what was open before is closed."""
     opened = []
 
-    def make(elapsed=clock) -> UsageStore:
+    def make(elapsed=clock, limits=LIMITS) -> UsageStore:
         for store in opened:
             store.database.close()
-        opened.append(UsageStore(path, elapsed))
+        opened.append(UsageStore(path, elapsed, limits))
         return opened[-1]
 
     yield make
@@ -91,18 +93,19 @@ def note(clock):
     return write
 
 
-def counted(store, **parts):
+NAMES = {
+    "work": ("usd_per_cause", "usd_per_hour", "usd_per_day"),
+    "conversation": ("usd_per_session", "conversations_usd_per_day"),
+}
+
+
+def counted(open_store, **parts):
     """What each budget has counted, as the budgets of a run see it one by one."""
     token = run_token("r1", max_cost_usd=1e6, **parts)
-    names = {
-        "work": ("usd_per_cause", "usd_per_hour", "usd_per_day"),
-        "conversation": ("usd_per_session", "conversations_usd_per_day"),
-    }[token.pool]
     found = {}
-    for name in names:
-        widest = dict.fromkeys(LIMITS.__slots__, 1e6)
-        budget = store.narrowest(token, MoneyLimits(**{**widest, name: 100.0}))
-        found[name] = round(100.0 - budget.left, 6)
+    for name in NAMES[token.pool]:
+        limits = MoneyLimits(**{**dict.fromkeys(LIMITS.__slots__, 1e6), name: 100.0})
+        found[name] = round(100.0 - open_store(limits=limits).narrowest(token).left, 6)
     return found
 
 
@@ -115,17 +118,14 @@ def test_budgets_are_sums_by_run_cause_hour_and_day_and_outlive_a_restart(open_s
         usage(4, run="r3", causes=(), ago=timedelta(days=3)),
         usage(8, pool="conversation", causes=()),
     )
-    for is_later in (False, True):
-        each = open_store() if is_later else store
-        of_c1 = {"usd_per_cause": 3, "usd_per_hour": 2, "usd_per_day": 3}
-        assert counted(each, causes=("c1",)) == of_c1
-        assert counted(each, causes=("c2",))["usd_per_cause"] == 2
-        assert counted(each, causes=("c",))["usd_per_cause"] == 0
-        of_talks = {"usd_per_session": 15, "conversations_usd_per_day": 8}
-        assert counted(each, pool="conversation", session="s1") == of_talks
-        assert (each.last(), each.last("conversation")) == ((2, 3), (8, 8))
+    of_c1 = {"usd_per_cause": 3, "usd_per_hour": 2, "usd_per_day": 3}
+    assert counted(open_store, causes=("c1",)) == of_c1
+    assert counted(open_store, causes=("c2",))["usd_per_cause"] == 2
+    assert counted(open_store, causes=("c",))["usd_per_cause"] == 0
+    of_talks = {"usd_per_session": 15, "conversations_usd_per_day": 8}
+    assert counted(open_store, pool="conversation", session="s1") == of_talks
     store = open_store()
-    store.narrowest(run_token(), LIMITS)
+    assert (store.last(), store.last("conversation")) == ((2, 3), (8, 8))
     read = {"input_tokens": 10, "cache_read_tokens": 3, "cache_written_tokens": 4}
     assert store.spent("r2") == UsageTotals(requests=1, usd=2, output_tokens=20, **read)
     assert (store.spent("r2").prompt, store.spent("nothing")) == (17, UsageTotals())
@@ -138,28 +138,33 @@ def test_budgets_are_sums_by_run_cause_hour_and_day_and_outlive_a_restart(open_s
         assert store.last() == last
 
 
-def test_a_reservation_counts_until_what_the_request_cost_takes_its_place(open_store):
-    store = open_store()
-    requests = [usage(2, state="reserved", max_cost_usd=10) for _ in range(3)]
-    token = requests[0].run_token
-    for request in requests:
-        assert store.reserve(request, LIMITS, lambda _budget: True) is None
-    budget = store.narrowest(token, LIMITS)
-    assert (budget.left, budget.counted, budget.reserved) == (4, 0, 6)
-    assert store.spent("r1") == UsageTotals()
-    requests[0].usd, requests[0].state = 0.5, "counted"
-    store.settle(requests[0])
-    store.settle(requests[1], is_owed=False)
-    budget = store.narrowest(token, LIMITS)
-    assert (budget.left, budget.counted, budget.reserved) == (7.5, 0.5, 2)
-    other = usage(2, state="reserved", max_cost_usd=10)
-    assert store.reserve(other, LIMITS, lambda _budget: False).left == 7.5
-    assert store.spent("r1").usd == 0.5
-    store = open_store()
-    assert store.narrowest(token, LIMITS).counted == 2.5  # a killed daemon's counts as spent
+TALK = {"model": "m", "max_tokens": 1000, "messages": []}
+REQUEST = read_request(json.dumps(TALK).encode(), "m")
+TOKEN = run_token("r1", model="m", max_cost_usd=10.0)
 
 
-def test_a_reservation_that_the_disk_refused_takes_no_other_one_with_it(open_store, monkeypatch):
+async def test_a_reservation_counts_until_what_the_request_cost_takes_its_place(open_store):
+    store = open_store()
+    async with store.charge(TOKEN, REQUEST) as first:
+        async with store.charge(TOKEN, REQUEST) as unsent:
+            budget = store.narrowest(TOKEN)
+            assert (budget.counted, budget.reserved) == (0, first.usd + unsent.usd)
+            assert store.spent("r1") == UsageTotals()
+        budget = store.narrowest(TOKEN)
+        assert (budget.counted, budget.reserved, budget.left) == (0, first.usd, 10 - first.usd)
+        first.is_owed = True  # though it has no answer
+    assert store.spent("r1").usd == pytest.approx(first.usd)
+    killed = store.charge(TOKEN, REQUEST)
+    await killed.__aenter__()
+    store = open_store()
+    assert store.narrowest(TOKEN).counted == 2 * first.usd  # a killed daemon's counts as spent
+    with suppress(StopAsyncIteration):
+        await killed.__aexit__(None, None, None)
+
+
+async def test_a_reservation_that_the_disk_refused_takes_no_other_one_with_it(
+    open_store, monkeypatch
+):
     @contextmanager
     def refuse(connection):
         connection.execute("BEGIN IMMEDIATE")
@@ -168,24 +173,28 @@ def test_a_reservation_that_the_disk_refused_takes_no_other_one_with_it(open_sto
         raise sqlite3.OperationalError("database or disk is full")
 
     store = open_store()
-    refused, reserved = (usage(2, state="reserved") for _ in range(2))
-    store.narrowest(refused.run_token, LIMITS)
-    with monkeypatch.context() as patch:
-        patch.setattr("parachuted.state.database.transaction", refuse)
-        with pytest.raises(StorageFailedError):
-            store.reserve(refused, LIMITS, lambda _budget: True)
-    store.reserve(reserved, LIMITS, lambda _budget: True)
-    store.settle(refused, is_owed=False)
-    assert store.narrowest(reserved.run_token, LIMITS).reserved == 2
+    async with store.charge(TOKEN, REQUEST) as reserved:
+        with monkeypatch.context() as patch:
+            patch.setattr("parachuted.state.database.transaction", refuse)
+            with pytest.raises(StorageFailedError):
+                await store.charge(TOKEN, REQUEST).__aenter__()
+        assert store.narrowest(TOKEN).reserved == reserved.usd
 
 
-def test_a_request_that_has_ended_is_not_reserved_afterwards(open_store):
+@pytest.mark.parametrize("steps", range(4))
+async def test_a_caller_that_leaves_while_it_reserves_leaves_nothing_behind(open_store, steps):
+    async def ask() -> None:
+        async with store.charge(TOKEN, REQUEST):
+            await asyncio.Event().wait()
+
     store = open_store()
-    for is_owed in (True, False):
-        request = usage(0.5)
-        store.settle(request, is_owed=is_owed)
-        store.reserve(request, LIMITS, lambda _budget: True)
-    assert store.last() == (0.5, 0.5)
+    asking = asyncio.get_running_loop().create_task(ask(), name="asks")
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    asking.cancel()
+    await asyncio.wait([asking])
+    budget = store.narrowest(TOKEN)
+    assert (budget.counted, budget.reserved) == (0, 0)
 
 
 def test_the_report_adds_up_by_day_agent_model_cause_session_and_run(open_store, note):
@@ -197,7 +206,7 @@ def test_the_report_adds_up_by_day_agent_model_cause_session_and_run(open_store,
         usage(4, run="r3", ago=timedelta(days=2)),
         usage(64, run="old", ago=timedelta(days=30)),
     )
-    report = store.report(NOW, 7, LIMITS, may_cost=True)
+    report = store.report(NOW, 7)
 
     assert report.total.usd == 7
     assert (report.usd_last_hour, report.usd_last_day_conversations) == (3, 0)
@@ -211,7 +220,7 @@ def test_the_report_adds_up_by_day_agent_model_cause_session_and_run(open_store,
     }.items():
         found = [(row.name, row.usd) for row in getattr(report, names)]
         assert found == sorted(amounts.items(), key=lambda item: -item[1])
-    assert store.report(NOW, 60, LIMITS, may_cost=True).total.usd == 71
+    assert store.report(NOW, 60).total.usd == 71
     assert [note.partition(" is not known")[0] for note in report.notes] == [
         "the price of m",
         "the price of n",
@@ -221,7 +230,7 @@ def test_the_report_adds_up_by_day_agent_model_cause_session_and_run(open_store,
 
 def test_what_is_older_than_a_year_and_a_bit_goes(open_store, note):
     note(open_store(), usage(1, ago=timedelta(days=500)), usage(2))
-    assert open_store().report(NOW, 1000, LIMITS, may_cost=True).total.usd == 2
+    assert open_store().report(NOW, 1000).total.usd == 2
 
 
 def test_no_one_else_reads_the_file_and_a_run_s_sum_waits_for_no_one(open_store, note, path):
@@ -276,7 +285,7 @@ def test_a_clock_that_jumps_ahead_and_back_empties_no_window(open_store, tmp_pat
         ahead[0], real[0] = jump, real[0] + 60
         assert store.last() == (1, 1)
         store = reopen()
-        assert (store.last(), store.report(NOW, 7, LIMITS, may_cost=True).total.usd) == ((1, 1), 1)
+        assert (store.last(), store.report(NOW, 7).total.usd) == ((1, 1), 1)
     real[0] += 86_400
     assert store.last() == (0, 0)
 
@@ -314,11 +323,8 @@ def test_no_real_day_sees_more_than_its_limit_whatever_the_clock_does(steps):
         assert sum(of_a_day) <= limit + 1e-6
 
 
-HAIKU = "claude-haiku-4-5-20251001"
-
-
-def state(budget, counted, limit=1.0, reserved=0.0):
-    return BudgetState(budget=budget, limit=limit, counted=counted, reserved=reserved)
+def state(setting, counted, limit=1.0, reserved=0.0):
+    return BudgetState(setting=setting, limit=limit, counted=counted, reserved=reserved)
 
 
 @pytest.mark.parametrize(
@@ -336,43 +342,10 @@ def test_the_first_budget_that_is_used_up_or_has_the_least_left_is_named(
     budgets, budget, is_used_up
 ):
     found = narrowest(budgets)
-    assert (found.budget, found.is_used_up) == (budget, is_used_up)
+    assert (found.setting, found.is_used_up) == (budget, is_used_up)
 
 
-@pytest.mark.parametrize(
-    ("budget", "setting"),
-    [
-        ("run", "agent.max_cost_usd"),
-        ("usd_per_cause", "budget.usd_per_cause"),
-        ("usd_per_hour", "budget.usd_per_hour"),
-        ("usd_per_day", "budget.usd_per_day"),
-        ("usd_per_turn", "conversation.max_cost_usd"),
-        ("usd_per_session", "conversation.usd_per_session"),
-        ("conversations_usd_per_day", "conversation.usd_per_day"),
-    ],
-)
-def test_it_says_which_setting_it_is_and_where_to_look(budget, setting):
-    used_up, low = str(state(budget, 1.0)), str(state(budget, 0.9, reserved=0.05))
-    assert f"has used up its $1 (setting {setting}); `parachute usage`" in used_up
-    assert f"has $0.0500 left of its $1 (setting {setting}), which does not pay" in low
-
-
-@pytest.mark.parametrize(
-    ("asked", "setting", "is_same"),
-    [
-        (HAIKU, HAIKU, True),
-        (HAIKU, "claude-haiku-4-5", True),
-        (HAIKU, "haiku", True),
-        ("haiku", "haiku", True),
-        ("claude-sonnet-5-5", "claude-sonnet-5-5[1m]", True),
-        ("claude-opus-5", HAIKU, False),
-        ("claude-opus-5", "haiku", False),
-        ("evil-haiku", "haiku", False),
-        ("claude-haiku-4-50", "claude-haiku-4-5", False),
-        ("", HAIKU, False),
-        ("qwen3:8b", "qwen3:8b", True),
-        ("qwen3:70b", "qwen3:8b", False),
-    ],
-)
-def test_a_setting_names_a_model_without_its_date_or_by_its_family(asked, setting, is_same):
-    assert is_same_model(asked, setting) is is_same
+def test_it_says_which_setting_it_is_and_where_to_look():
+    used_up, low = str(state("run", 1.0)), str(state("run", 0.9, reserved=0.05))
+    assert used_up == "the $1 of run is used up; `parachute usage` shows on what"
+    assert low.startswith("the $1 of run has $0.0500 left: too little; `parachute usage`")
