@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ Chosen: TypeAlias = Callable[[ActiveRun], bool]
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Tracked:
     working: ActiveRun
-    task: asyncio.Task[None]
+    task: asyncio.Task[Any]
     why: str | None = None
 
 
@@ -51,24 +51,20 @@ class ActiveRuns:
     """Each run has its own asyncio task, so ending it does not cancel its caller."""
 
     def __init__(self) -> None:
+        # for `perform`: a run asked for before this and ended since does not begin
+        self.moment = 0
         self._tracked: dict[str, _Tracked] = {}
         self._ends: deque[tuple[int, str, Chosen]] = deque(maxlen=_MOST_REMEMBERED)
-        self._moment = 0
-        self._reaches: OrderedDict[str, Callable[[], CallerGrant]] = OrderedDict()
+        self._latest: deque[ActiveRun] = deque(maxlen=_MOST_REMEMBERED)
         self._held: list[tuple[ActiveRun, Callable[[], None]]] = []
-
-    @property
-    def moment(self) -> int:
-        """For `perform`: a run asked for before this and ended since does not begin."""
-        return self._moment
 
     def all(self) -> list[ActiveRun]:
         return [tracked.working for tracked in self._tracked.values()]
 
     def granted(self, run: str) -> CallerGrant | None:
         """What a run may, or might, read and write; None where it is not known any more."""
-        reach = self._reaches.get(run)
-        return reach() if reach is not None else None
+        latest = reversed(self._latest)
+        return next((working.reach() for working in latest if working.run == run), None)
 
     async def perform(
         self, working: ActiveRun, work: Coroutine[Any, Any, _Result], *, since: int | None = None
@@ -77,31 +73,22 @@ class ActiveRuns:
         if since is not None and (why := self._ended_since(since, working)) is not None:
             work.close()
             raise AgentStoppedError(why)
-        results: list[_Result] = []
-        errors: list[Exception] = []
-
-        async def do() -> None:
-            try:
-                results.append(await work)
-            except Exception as error:  # noqa: BLE001  it is raised below, where it does not come as a group
-                errors.append(error)
-
-        async with asyncio.TaskGroup() as group:
-            tracked = _Tracked(
-                working=working, task=group.create_task(do(), name=f"agent of {working.run}")
-            )
-            self._tracked[working.run] = tracked
-            self._reaches[working.run] = working.reach
-            while len(self._reaches) > _MOST_REMEMBERED:
-                self._reaches.popitem(last=False)
-            tracked.task.add_done_callback(lambda _task: self._tracked.pop(working.run, None))
-        work.close()  # a task that was cancelled before it began has not touched it
-        if results:
-            return results[0]
-        if tracked.why is not None:
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(work, name=f"agent of {working.run}")
+        tracked = self._tracked[working.run] = _Tracked(working=working, task=task)
+        self._latest.append(working)
+        try:
+            await asyncio.wait([task])
+        finally:
+            if not task.done():  # its caller was cancelled
+                task.cancel()
+                await asyncio.wait([task])
+            self._tracked.pop(working.run, None)
+        if tracked.why is not None and (task.cancelled() or task.exception() is not None):
             raise AgentStoppedError(tracked.why)
-        broke = AgentFailedError("the agent's backend broke: it was cancelled from within")
-        raise errors[0] if errors else broke
+        if task.cancelled():
+            raise AgentFailedError("the agent's backend broke: it was cancelled from within")
+        return task.result()
 
     def hold(self, working: ActiveRun, end: Callable[[], None]) -> Callable[[], None]:
         """Remember what ends a run's process, and is called with it. Returns what forgets that."""
@@ -116,24 +103,14 @@ class ActiveRuns:
 
     def end(self, why: str, chosen: Chosen = lambda _working: True) -> tuple[str, ...]:
         """Without waiting; returns their ids. Their callers get the error `why`."""
-        self._moment += 1
-        self._ends.append((self._moment, why, chosen))
+        self.moment += 1
+        self._ends.append((self.moment, why, chosen))
         return self._end(why, chosen)
-
-    def _end(self, why: str, chosen: Chosen) -> tuple[str, ...]:
-        ended = [tracked for tracked in self._tracked.values() if chosen(tracked.working)]
-        for tracked in ended:
-            if tracked.why is None:
-                tracked.why = why
-                tracked.task.cancel(why)
-        for _working, end_held in [one for one in self._held if chosen(one[0])]:
-            end_held()
-        return tuple(tracked.working.run for tracked in ended)
 
     async def stop(self, why: str, chosen: Chosen = lambda _working: True) -> tuple[str, ...]:
         """The same, and wait until they have ended, for some seconds."""
         runs = self.end(why, chosen)
-        tasks = [self._tracked[run].task for run in runs if run in self._tracked]
+        tasks = [self._tracked[run].task for run in runs]
         if tasks:
             _, left = await asyncio.wait(tasks, timeout=_ENDS_WITHIN_S)
             for task in left:
@@ -142,6 +119,16 @@ class ActiveRuns:
 
     def recheck(self) -> None:
         self._end(_NO_LONGER, lambda working: not working.may_go_on())
+
+    def _end(self, why: str, chosen: Chosen) -> tuple[str, ...]:
+        ended = [tracked for tracked in self._tracked.values() if chosen(tracked.working)]
+        for tracked in ended:
+            if tracked.why is None:
+                tracked.why = why
+                tracked.task.cancel(why)
+        for _working, end_held in [held for held in self._held if chosen(held[0])]:
+            end_held()
+        return tuple(tracked.working.run for tracked in ended)
 
     def _ended_since(self, since: int, working: ActiveRun) -> str | None:
         if self._ends and self._ends[0][0] > since + 1:
