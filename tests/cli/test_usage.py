@@ -19,8 +19,7 @@ def spend(command_line: CommandLine, usd: float, agent: str, ago: timedelta) -> 
     token = {"causes": ("c-1",), "session": None, "max_cost_usd": 1, "model": model}
     run_token = RunToken(run=f"run-of-{agent}", agent=agent, **token)
     tokens = Tokens(input=100, output=20, cache_read=900, cache_write_5m=50)
-    spent = {"model": model, "at": at, "tokens": tokens, "usd": usd, "state": "counted"}
-    ledger.settle(Charge(run_token=run_token, **spent))
+    ledger.settle(Charge(run_token=run_token, model=model, at=at, tokens=tokens, usd=usd))
     ledger.database.close()
 
 
