@@ -151,7 +151,7 @@ def test_the_same_words_in_texts_and_usual_options_pass():
     )
 
 
-def test_what_is_sent_on_is_what_was_read_with_the_length_that_was_paid_for():
+def test_what_is_sent_is_what_was_read_with_the_length_that_was_paid_for():
     twice = b'{"model": "%s", "max_tokens": 9, "a": 1, "a": 2}' % MODEL.encode()
     assert json.loads(read_request(twice, MODEL).body(7)) == {
         "model": MODEL,
