@@ -376,5 +376,5 @@ def sandbox_explain(options: Namespace) -> Steps:
     """
     folder = f"&working_directory={quoted(options.folder)}" if options.folder else ""
     answer = ask(f"GET /api/sandbox/explain?agent={quoted(options.agent)}{folder}")
-    yield answer, not answer["runs_here"]
+    yield answer, not answer["agent"]["runs_here"]
     say_lines(lines_of(answer))

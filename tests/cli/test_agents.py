@@ -28,8 +28,6 @@ async def test_agents_are_listed_and_explained_and_a_note_is_trusted(
             assert part in explained
         assert "Work/AGENTS.md" in explained
         assert "Work/plan.md" in explained
-        _, boxed = await command_line.types("sandbox", "explain", "maintenance")
-        assert "  cpus: 2" in boxed
         code, complaint = await command_line.types("sandbox", "explain", "nobody")
         assert (code, "there is no agent" in complaint) == (1, True)
         trusted = "Work/mail.md is trusted now; its `origin` said imported.\n"

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import aclosing, suppress
+from collections.abc import Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from aiohttp import web
 from pydantic import Field
@@ -34,12 +35,11 @@ from parachuted.modules.listed_agents import (
     AGENT_FOLDERS,
     INSTRUCTION_NAME,
     AgentListing,
-    AgentNotes,
     ListedAgent,
     ListedSkill,
     ReachableFiles,
-    SkillNotes,
-    begins,
+    agent_notes,
+    skill_notes,
 )
 from parachuted.runs.skills import FOLDERS as SKILLS
 from parachuted.vault import (
@@ -56,6 +56,7 @@ from parachuted.vault.compose import compose_note
 
 _MODULE = "curator"
 _ITS_NAME = {"name": "its name"}
+_Note = TypeVar("_Note", ListedAgent, ListedSkill)
 
 
 Name = Annotated[str, Field(pattern=INSTRUCTION_NAME)]
@@ -93,9 +94,6 @@ class TrustTextRequest(RequestModel):
 class AgentExplanation:
     agent: ListedAgent
     files: ReachableFiles
-    runs_here: bool
-    problem: str | None
-    begins: str
     always_refused: list[str]
     after_strangers_text: str
 
@@ -128,22 +126,20 @@ _HELD = (
 class AgentRoutes:
     def __init__(self, listing: AgentListing, store: Store, strangers: Strangers) -> None:
         self._listing, self._store, self._strangers = listing, store, strangers
-        self._notes, self._skills = AgentNotes(store.root), SkillNotes(store.root, strangers)
 
     @get("/api/agents", _MODULE, "read", wrapped="agents")
     async def listing(self, call: ApiCall) -> list[ListedAgent]:
         """List the agents: the daemon's and the modules' first, then those that are notes."""
-        own = [_public(agent.listed, call) for agent in await self._listing.all()]
-        notes = await asyncio.to_thread(self._notes.all)
+        own = [_public(agent, call) for agent in await self._listing.all()]
+        notes = (await self._notes()).values()
         return [replace(agent, system_prompt=None) for agent in (*own, *notes)]
 
     @get("/api/agents/{name:.+}", _MODULE, "read", names={"name": "an agent, as module/agent"})
     async def one(self, call: ApiCall, name: str) -> ListedAgent:
         """An agent; its `system_prompt` is for those who may administer."""
-        if name not in self._listing.all_names():
-            with suppress(NotFoundError):
-                return await asyncio.to_thread(self._notes.get, name)
-        return _public((await self._listing.get(name)).listed, call)
+        if name not in self._listing.all_names() and (note := (await self._notes()).get(name)):
+            return note
+        return _public((await self._listing.get(name))[0], call)
 
     @post("/api/agents/trust", _MODULE, "admin")
     async def trust(self, call: ApiCall, body: TrustTextRequest) -> TrustedText:
@@ -181,13 +177,10 @@ class AgentRoutes:
         working_directory: FolderParameter | None = None,
     ) -> AgentExplanation:
         """Exactly what an agent could see and do."""
-        known = await self._listing.get(agent, folder=working_directory)
+        known, grant = await self._listing.get(agent, folder=working_directory)
         return AgentExplanation(
-            agent=known.listed,
-            files=await asyncio.to_thread(self._listing.seen, known.grant),
-            runs_here=known.listed.runs_here,
-            problem=known.listed.problem,
-            begins=begins(known),
+            agent=known,
+            files=await asyncio.to_thread(self._listing.reachable, grant),
             always_refused=_REFUSED,
             after_strangers_text=_HELD,
         )
@@ -195,54 +188,60 @@ class AgentRoutes:
     @post("/api/agents", _MODULE, "admin")
     async def add_agent(self, call: ApiCall, body: AddAgentRequest) -> ListedAgent:
         """Make an agent that is a note in `.agents/`, which conversations name."""
-        known = await asyncio.to_thread(self._notes.all)
-        if body.name in {*self._listing.all_names(), *(agent.name for agent in known)}:
+        if body.name in {*self._listing.all_names(), *await self._notes()}:
             raise _taken(f"an agent {body.name}")
         names = ("name", "description", "tools", "model")
         values = {name: value for name in names if (value := getattr(body, name))}
         text = compose_note(values, body.prompt)  # a prompt may begin as frontmatter does
         await self._create(call, f"{AGENT_FOLDERS[0]}/{body.name}.md", text)
-        return await asyncio.to_thread(self._notes.get, body.name)
+        return (await self._notes())[body.name]
 
     @delete("/api/agents/{name:.+}", _MODULE, "admin", names=_ITS_NAME)
     async def remove_agent(self, call: ApiCall, name: str) -> RemovedInstructions:
         """Remove an agent that is a note; its text stays in the history."""
         if name in self._listing.all_names():
             raise web.HTTPForbidden(text=f"{printable(name)} is not a note of the vault; it stays")
-        path = str((await asyncio.to_thread(self._notes.get, name)).path)
+        path = str(_found(await self._notes(), name, "agent").path)
         await self._delete(call, path)
         return RemovedInstructions(name, path)
 
     @get("/api/skills", _MODULE, "read", wrapped="skills")
     async def skills(self) -> list[ListedSkill]:
         """List the vault's skills, by name."""
-        return await asyncio.to_thread(self._skills.all)
+        found = (await self._skills()).values()
+        return [replace(skill, content=None) for skill in found]
 
     @get("/api/skills/{name}", _MODULE, "read", names=_ITS_NAME)
     async def skill(self, name: str) -> ListedSkill:
         """A skill with its text and files."""
-        return await asyncio.to_thread(self._skills.get, name)
+        return _found(await self._skills(), name, "skill")
 
     @post("/api/skills", _MODULE, "admin")
     async def add_skill(self, call: ApiCall, body: AddSkillRequest) -> ListedSkill:
         """Make a skill in `.skills/`."""
-        if any(skill.name == body.name for skill in await asyncio.to_thread(self._skills.all)):
+        if body.name in await self._skills():
             raise _taken(f"a skill {body.name}")
         names = ("name", "description")
         values = {name: value for name in names if (value := getattr(body, name))}
         has_own = body.content.startswith("---\n")
         text = body.content if has_own else compose_note(values, body.content)
         await self._create(call, f".skills/{body.name}/SKILL.md", text)
-        return await asyncio.to_thread(self._skills.get, body.name)
+        return (await self._skills())[body.name]
 
     @delete("/api/skills/{name}", _MODULE, "admin", names=_ITS_NAME)
     async def remove_skill(self, call: ApiCall, name: str) -> RemovedInstructions:
         """Remove a skill with its files; their texts stay in the history."""
-        found = await asyncio.to_thread(self._skills.get, name)
+        found = _found(await self._skills(), name, "skill")
         folder = VaultPath(found.path).folder
         for path in [f"{folder}/{file.name}" for file in found.files] or [found.path]:
             await self._delete(call, path)
         return RemovedInstructions(name, found.path)
+
+    async def _notes(self) -> dict[str, ListedAgent]:
+        return await asyncio.to_thread(agent_notes, self._store.root)
+
+    async def _skills(self) -> dict[str, ListedSkill]:
+        return await asyncio.to_thread(skill_notes, self._store.root, self._strangers)
 
     async def _create(self, call: ApiCall, path: str, text: str) -> None:
         author = author_of(self._store, call)
@@ -257,6 +256,12 @@ def _public(agent: ListedAgent, call: ApiCall) -> ListedAgent:
     if call.identity.grant(_MODULE, "admin") == EVERYWHERE:
         return agent
     return replace(agent, system_prompt=None, system_prompt_preview=None)
+
+
+def _found(notes: Mapping[str, _Note], name: str, kind: str) -> _Note:
+    if name not in notes:
+        raise NotFoundError(f"there is no {kind} {printable(name[:80])}")
+    return notes[name]
 
 
 def _taken(what: str) -> ConflictError:

@@ -55,7 +55,7 @@ async def test_every_agent_is_reported_with_the_fields_that_the_app_reads(
     assert tidy["system_prompt_preview"].startswith("You tidy.")
     assert "write_note" in tidy["tools"]
     assert sender["permissions"]["network"] == ["example.org"]
-    assert sender["constraints"]["needs_container"] is True
+    assert sender["constraints"]["max_turns"] > 0
     assert agents["curator"]["permissions"]["write"] == [["Work/AGENTS.md"]]
     whole = await get(daemon_rig, "/api/agents/keeper/tidy")
     assert whole["system_prompt"].startswith("You tidy.")
@@ -77,11 +77,13 @@ async def test_what_an_agent_could_reach_is_explained(vault, module, daemon_rig:
     files = reported["files"]
     assert files == files | {"reads": 26, "writes": 0, "strangers": 1}
     assert (len(files["first"]), "Private/diary.md" in files["first"]) == (20, False)
-    assert reported["runs_here"] == (reported["problem"] is None)
+    agent = reported["agent"]
+    assert agent["runs_here"] == (agent["problem"] is None)
     assert any(".parachute/" in one for one in reported["always_refused"])
     ours = await get(daemon_rig, "/api/sandbox/explain?agent=keeper/tidy")
     assert ours["files"]["writes"] == 25
-    assert (ours["runs_here"], "needs a model" in ours["problem"]) == (False, True)
+    agent = ours["agent"]
+    assert (agent["runs_here"], "needs a model" in agent["problem"]) == (False, True)
     await expect(daemon_rig, 404, "GET", "/api/sandbox/explain?agent=nobody")
 
 

@@ -21,7 +21,7 @@ export function Agent({ name }) {
         <h1 class="grow small">${of.name}</h1>${of.runs_here !== undefined && html`<${Tag} kind=${of.runs_here ? 'good' : 'wait'}>${of.runs_here ? t.agents.here : t.agents.notHere}<//>`}</header>
       <p>${of.description}</p>
       ${of.problem && html`<p class="notice-in"><${Words} text=${of.problem} /></p>`}
-      ${of.permissions && html`<h2>${t.agents.may}</h2><${Facts} of=${factsOf(of, told)} />`}
+      ${of.permissions && html`<h2>${t.agents.may}</h2><${Facts} of=${factsOf(of)} />`}
       ${told.files && html`<h2>${t.agents.files}</h2><p>${t.agents.reaches(told.files)}</p>
         <ul class="simple columns">${told.files.first.map((/** @type {string} */ one) => html`<li key=${one}><a href=${noteAddress(one)}>${one}</a></li>`)}</ul>`}
       ${told.always_refused && html`<h2>${t.agents.refused}</h2><ul>${told.always_refused.map((/** @type {string} */ one) => html`<li key=${one}>${one}</li>`)}</ul>
@@ -42,15 +42,16 @@ async function explained(name, signal) {
   return { agent: await get(`/api/agents/${name.split('/').map(encodeURIComponent).join('/')}`, {}, signal) };
 }
 
-/** @param {any} of @param {any} told @returns {[string, any][]} */
-function factsOf(of, told) {
-  const { permissions: may, constraints: limits } = of;
+/** @param {any} of @returns {[string, any][]} */
+function factsOf(of) {
+  const { permissions: may } = of;
+  const limits = of.constraints ?? {};
   const within = (/** @type {string[][]} */ lists) => (lists.length ? lists.map((one) => one.join(', ') || t.agents.nothingAt).join(t.agents.and) : t.agents.nothingAt);
   const some = (/** @type {any} */ value) => (value === true ? t.agents.any : !value || !value.length ? t.agents.nothingAt : Array.isArray(value) ? value.join(', ') : value);
   return [
     [t.agents.facts.read, within(may.read)], [t.agents.facts.write, within(may.write)], [t.agents.facts.lane, may.lane.length ? within(may.lane) : ''],
     [t.agents.facts.outside, may.outside], [t.agents.facts.bash, some(may.bash)], [t.agents.facts.network, some(may.network)],
-    [t.agents.facts.tools, of.tools.join(', ')], [t.agents.facts.begins, told.begins], [t.agents.facts.model, of.model],
+    [t.agents.facts.tools, of.tools.join(', ')], [t.agents.facts.begins, of.begins], [t.agents.facts.model, of.model],
     [t.agents.facts.time, limits.timeout_s && t.agents.seconds(limits.timeout_s)], [t.agents.facts.turns, limits.max_turns && t.agents.most(limits.max_turns)],
     [t.agents.facts.cost, limits.max_cost_usd && t.agents.dollars(limits.max_cost_usd)], [t.agents.facts.source, of.source],
   ];
