@@ -31,14 +31,13 @@ async def _run(folder: Path, vault: Path) -> dict[str, float]:
     """Brain on the vault of a module that does nothing, so that nothing else works meanwhile."""
     recall_file, store_file = engine("recall"), engine("store")
     async with running_module(folder, vault=vault) as module:
-        services = module._services  # noqa: SLF001  what a module is given
-        await asyncio.to_thread(services._search.settle, _PATIENCE_S)  # noqa: SLF001
+        await asyncio.to_thread(module._vault._search.settle, _PATIENCE_S)  # noqa: SLF001
         gc.collect()
         process = psutil.Process()
         memory, began = process.memory_info().rss, time.process_time()
         with acting(Caller()):
             recall = recall_file.RecallIndex(folder / "recall.db")
-            made = store_file.EntityStore(services.vault, recall, lambda *_change: None)
+            made = store_file.EntityStore(module.instance.vault, recall, lambda *_change: None)
             await made.load()
             await made.load_notes()
             recall.search("warm")

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.caller import Caller
+from parachuted.access.caller import Caller, WorkRequest
 from parachuted.access.grant import CURATOR, Grant, exactly, may_begin
 from parachuted.access.strangers import Strangers, Taint
 from parachuted.agents.job import RunLimits
@@ -114,8 +114,9 @@ class AgentListing:
         """The agent of that name, working in that folder. Raises NotFoundError."""
         if name == CURATOR:
             return self._curator()
+        caller = Caller(request=WorkRequest(by="person", entry="cli"))
         options = {} if folder is None else {"working_directory": folder}
-        request = await self._agents.request(name, "", options, caller=Caller(), entry="cli")
+        request = await self._agents.request(name, "", options, caller)
         definition, runs = request.definition, self._agents.runs
         grant, here = runs.grant(request), await runs.here(request)
         own = definition.tools(Taint()) if definition.tools else ()

@@ -86,7 +86,7 @@ class Module:
 
     async def run_agent(self, agent: str, prompt: str, /, **options: object) -> str:
         """Let one of the module's agents answer the prompt, and return its words."""
-        return await self._services.run_agent(agent, prompt, options)
+        return await self._services.runs.run(agent, prompt, options)
 
     def agent(self, name: str) -> ModuleAgent:
         """One of the module's agents: `run = await self.agent("responder").start(prompt)`, then

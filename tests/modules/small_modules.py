@@ -149,10 +149,6 @@ class StubServices:
     def get_interface(self, name: str) -> object | None:
         return self.find(name) if self.find is not None else None
 
-    async def run_agent(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
-        self.asked.append((agent, prompt, *options))
-        return f"{agent} says yes"
-
     async def suggest(
         self,
         action: str,

@@ -34,16 +34,6 @@ async def test_what_it_publishes_is_json_by_then():
     ]
 
 
-async def test_an_agent_is_run_with_its_options():
-    paper = StubServices()
-
-    assert (
-        await Greeter(paper).run_agent("helper", "Who?", cwd="Work", prompt="x")
-        == "helper says yes"
-    )
-    assert paper.asked == [("helper", "Who?", "cwd", "prompt")]
-
-
 def test_importing_it_loads_neither_the_web_server_nor_an_agent():
     """Nor does what knows the declaration."""
     code = (

@@ -133,9 +133,7 @@ class AgentRunRoutes:
             causes=(new_id("c", self._clock()),),
         )
         try:
-            ran = await self._agents.run(
-                name, body.prompt, options, caller=caller, entry=entry, session=body.session
-            )
+            ran = await self._agents.run(name, body.prompt, options, caller, session=body.session)
         except AgentUnavailableError as error:  # which is not the daemon's fault
             raise web.HTTPConflict(text=error.message) from error
         return await asyncio.to_thread(self._account, ran)

@@ -264,7 +264,6 @@ class HttpServices:
         self.daemon = daemon = DaemonConnection(at, key, approved.name)
         for name in ACCESSES:
             setattr(self, name, _HTTP_ACCESSES.get(name, HttpAccess)(name, daemon))
-        self.run_agent = partial(daemon.ask, "run_agent")
         self.suggest = partial(daemon.ask, "suggest")
 
     @property

@@ -130,9 +130,9 @@ class ModuleContext:
         self.activity: ActivityAccess = ModuleActivity(approved, sources.activity, caller)
         self.schedules: ScheduleAccess = ModuleSchedules(name, sources.exchange.scheduler, caller)
         self.state: StateAccess = ModuleState(sources.folder / MODULE_STATE / name, caller)
-        self._agents = sources.agents_of(approved)
-        self.has_model = self._agents.has_model
-        runs = ModuleRuns(name, self._agents, caller)
+        agents = sources.agents_of(approved)
+        self.has_model = agents.has_model
+        runs = ModuleRuns(name, agents, caller)
         self.runs: RunAccess = runs
         self.close = runs.close
 
@@ -188,9 +188,6 @@ class ModuleContext:
         return self._sources.exchange.interfaces.get(
             name, CallingModule(name=self.name, own=self._acting, delegated=self._delegated)
         )
-
-    async def run_agent(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
-        return await self._agents.run(agent, prompt, options, self._acting())
 
     def _acting(self) -> Caller:
         return self._caller().checked()

@@ -134,8 +134,7 @@ class OwnServices:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self.publish, self.run_agent = services.publish, services.run_agent
-        self.suggest = services.suggest
+        self.publish, self.suggest = services.publish, services.suggest
 
     async def current_call(self) -> CurrentCall:
         return self._services.current_call
@@ -185,7 +184,7 @@ def _methods_of(declared: type) -> Iterator[tuple[str, ServiceMethod]]:
 
 
 METHODS: Mapping[str, ServiceMethod] = MappingProxyType(
-    {name: ServiceMethod(getattr(Services, name)) for name in ("publish", "run_agent", "suggest")}
+    {name: ServiceMethod(getattr(Services, name)) for name in ("publish", "suggest")}
     | dict(_methods_of(OwnServices))
     | {
         f"{access}.{name}": method

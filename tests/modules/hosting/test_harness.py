@@ -76,7 +76,7 @@ async def test_what_anybody_puts_into_the_vault_meanwhile_is_there(vault, alone)
         assert await module.request("GET", "/") == [["Notes/a.md"], ["Notes/a.md"]]
         assert await module.state.keys() == ["Notes/a.md"], "it may hear of no other"
 
-        scanner = module._services._scanner
+        scanner = module._vault._scanner
         walk, at_work, most = scanner.walk, [], []
 
         def counted(*given, **more):

@@ -5,12 +5,11 @@ what hooks say, and is remembered.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from parachuted.access.caller import Caller, WorkChain, acting
+from parachuted.access.caller import Caller, WorkChain, WorkRequest, acting
 from parachuted.access.grant import CallerGrant
 from parachuted.errors import ActRefusedError, AgentUnavailableError, NotFoundError
 from parachuted.history import Undo
@@ -40,6 +39,7 @@ agents:
   shell:
     bash: [git]
 """
+CLI = Caller(request=WorkRequest(by="person", entry="cli"))
 PROMPTS = {"prompts__responder": "You answer for client X."}
 
 
@@ -77,7 +77,7 @@ async def test_an_agent_answers_from_what_it_was_given_and_reaches_nothing_else(
         module_rig.agents(backend, said={"telegram-bot": "Be brief."}.get),
     )
 
-    assert await given.run_agent("responder", "When do they pay?", {}) == "On Fridays."
+    assert await given.runs.run("responder", "When do they pay?", {}) == "On Fridays."
     (job,) = backend.jobs
     assert job.prompt == "When do they pay?"
     assert job.system_prompt.startswith("You answer for client X.")
@@ -98,16 +98,6 @@ async def test_an_agent_answers_from_what_it_was_given_and_reaches_nothing_else(
     assert not (module_rig.vault / "Brain/n.md").exists()
 
 
-def test_a_verified_module_is_trusted_as_one_that_a_person_trusts(module_rig):
-    agents, approved = module_rig.agents(ScriptedBackend()), module_rig.approve(BOT, **PROMPTS)
-
-    trusted = [
-        agents.of(replace(approved, trust=level)).is_trusted
-        for level in ("verified", "trusted", "untrusted")
-    ]
-    assert trusted == [True, True, False]
-
-
 async def test_a_run_is_recorded_reported_and_undone_like_any_other(module_rig):
     backend = ScriptedBackend(
         [
@@ -119,7 +109,7 @@ async def test_a_run_is_recorded_reported_and_undone_like_any_other(module_rig):
     given = module_rig.given(module_rig.approve(BOT), module_rig.agents(backend))
     before = module_rig.text("Brain/projects/client-x.md")
     with acting(Caller(chain=WorkChain(run="r-before"), causes=("c-1",))):
-        await given.run_agent("admin", "Make it green.", {})
+        await given.runs.run("admin", "Make it green.", {})
 
     (document,) = documents(module_rig)
     reported = {
@@ -164,11 +154,11 @@ async def test_what_an_agent_cannot_have_is_said_before_anything_begins(module_r
     agents = module_rig.agents(backend, declared=lambda _module: declared)
     given = module_rig.given(module_rig.approve(BOT, **PROMPTS), agents)
     with pytest.raises(NotFoundError, match="no agent 'root'; it has guest, admin, responder, "):
-        await given.run_agent("root", "x", {})
+        await given.runs.run("root", "x", {})
     with pytest.raises(ActRefusedError, match="longer than"):
-        await given.run_agent("responder", "x" * (2 << 20), {})
+        await given.runs.run("responder", "x" * (2 << 20), {})
     assert documents(module_rig) == []
-    await given.run_agent("guest", "x", {})
+    await given.runs.run("guest", "x", {})
     assert calls(documents(module_rig)[0]) == [True]
 
 
@@ -179,16 +169,16 @@ async def test_a_cause_has_its_own_budget_so_modules_that_wake_each_other_halt(m
     )
     with acting(Caller(causes=("c-1",))):
         for _ in range(2):
-            await given.run_agent("responder", "x", {})
+            await given.runs.run("responder", "x", {})
         with pytest.raises(AgentUnavailableError, match="2 runs per cause"):
-            await given.run_agent("responder", "x", {})
-    await given.run_agent("responder", "x", {})
+            await given.runs.run("responder", "x", {})
+    await given.runs.run("responder", "x", {})
 
 
 async def test_agents_that_call_agents_come_to_an_end(module_rig):
     async def call(_module, _tool, _arguments, caller):
         with acting(caller):
-            return await given.run_agent("admin", "again", {})
+            return await given.runs.run("admin", "again", {})
 
     tool = ToolSpec(
         name="brain_search", description="Asks.", handler="ask", schema={"type": "object"}
@@ -199,7 +189,7 @@ async def test_agents_that_call_agents_come_to_an_end(module_rig):
     )
     given = module_rig.given(module_rig.approve(BOT), agents)
 
-    assert await asyncio.wait_for(given.run_agent("admin", "x", {}), 30) == "ok"
+    assert await asyncio.wait_for(given.runs.run("admin", "x", {}), 30) == "ok"
     assert len(backend.jobs) == 3
     runs = documents(module_rig)
     after = {tuple(run["parents"]): run["id"] for run in runs}
@@ -219,9 +209,9 @@ async def test_skills_are_offered_as_the_agent_may_have_them(module_rig):
         (folder / f".claude/skills/{name}.md").write_text(f"# About {name}\n")
     backend = ScriptedBackend([use("use_skill", name="weekly"), say("ok")])
     given = module_rig.given(module_rig.approve(BOT, **PROMPTS), module_rig.agents(backend))
-    await given.run_agent("responder", "x", {"working_directory": "Work/client-x"})
-    await given.run_agent("responder", "x", {"working_directory": "Private"})
-    await given.run_agent("admin", "x", {})
+    await given.runs.run("responder", "x", {"working_directory": "Work/client-x"})
+    await given.runs.run("responder", "x", {"working_directory": "Private"})
+    await given.runs.run("admin", "x", {})
 
     offered = [
         [name for name in ("weekly", "invoices", "own") if f"- {name}:" in job.system_prompt]
@@ -243,11 +233,11 @@ def service(module_rig: ModuleRig, backend: ScriptedBackend) -> AgentService:
 async def test_a_modules_agent_and_the_daemons_own_are_asked_for_by_name(module_rig: ModuleRig):
     backend = ScriptedBackend([say("ok")])
     for name in ("telegram-bot/admin", NAME):
-        ran = await service(module_rig, backend).run(name, "x", {}, caller=Caller(), entry="cli")
+        ran = await service(module_rig, backend).run(name, "x", {}, CLI)
         assert (ran.text, module_rig.history.run(ran.run_id)["agent"]) == ("ok", name)
     for name in ("admin", "telegram-bot", "other/admin", "", "/", "telegram-bot/../admin"):
         with pytest.raises(NotFoundError, match="no agent"):
-            await service(module_rig, backend).run(name, "x", {}, caller=Caller(), entry="cli")
+            await service(module_rig, backend).run(name, "x", {}, CLI)
 
 
 async def test_its_key_bounds_what_is_asked_for_and_its_options_narrow(module_rig: ModuleRig):
@@ -256,8 +246,8 @@ async def test_its_key_bounds_what_is_asked_for_and_its_options_narrow(module_ri
     key = AccessGrant(alternatives=(((PathGlob("Brain/projects/**"),),),))
     limited = Caller(grant=CallerGrant(reads=key, writes=key))
     options = {"max_turns": 3}
-    ran = await asked.run("telegram-bot/admin", "x", options, entry="http", caller=limited)
+    ran = await asked.run("telegram-bot/admin", "x", options, limited)
     assert calls(module_rig.history.run(ran.run_id)) == [True]
     assert backend.jobs[0].limits.max_turns == 3
     with pytest.raises(ActRefusedError, match="does not take bash"):
-        await asked.run(NAME, "x", {"bash": True}, caller=Caller(), entry="http")
+        await asked.run(NAME, "x", {"bash": True}, CLI)
