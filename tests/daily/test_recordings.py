@@ -115,7 +115,7 @@ async def test_an_engine_that_is_not_an_engine_is_refused_with_what_it_should_be
         async with daily(vault, config={"transcription": {"command": "whisper"}}):
             pass
 
-    assert "transcription.command: Input should be a valid list" in str(failed.value.__cause__)
+    assert "transcription.command: Input should be a valid list" in str(failed.value)
 
 
 async def test_a_narrow_key_has_no_recording_transcribed_that_it_may_not_read(
