@@ -190,8 +190,7 @@ class AgentRoutes:
         """Make an agent that is a note in `.agents/`, which conversations name."""
         if body.name in {*self._listing.all_names(), *await self._notes()}:
             raise _taken(f"an agent {body.name}")
-        names = ("name", "description", "tools", "model")
-        values = {name: value for name in names if (value := getattr(body, name))}
+        values = body.model_dump(exclude={"prompt"}, exclude_none=True)
         text = compose_note(values, body.prompt)  # a prompt may begin as frontmatter does
         await self._create(call, f"{AGENT_FOLDERS[0]}/{body.name}.md", text)
         return (await self._notes())[body.name]
@@ -208,8 +207,7 @@ class AgentRoutes:
     @get("/api/skills", _MODULE, "read", wrapped="skills")
     async def skills(self) -> list[ListedSkill]:
         """List the vault's skills, by name."""
-        found = (await self._skills()).values()
-        return [replace(skill, content=None) for skill in found]
+        return [replace(skill, content=None) for skill in (await self._skills()).values()]
 
     @get("/api/skills/{name}", _MODULE, "read", names=_ITS_NAME)
     async def skill(self, name: str) -> ListedSkill:
@@ -221,8 +219,7 @@ class AgentRoutes:
         """Make a skill in `.skills/`."""
         if body.name in await self._skills():
             raise _taken(f"a skill {body.name}")
-        names = ("name", "description")
-        values = {name: value for name in names if (value := getattr(body, name))}
+        values = body.model_dump(exclude={"content"}, exclude_none=True)
         has_own = body.content.startswith("---\n")
         text = body.content if has_own else compose_note(values, body.content)
         await self._create(call, f".skills/{body.name}/SKILL.md", text)

@@ -77,13 +77,11 @@ async def test_what_an_agent_could_reach_is_explained(vault, module, daemon_rig:
     files = reported["files"]
     assert files == files | {"reads": 26, "writes": 0, "strangers": 1}
     assert (len(files["first"]), "Private/diary.md" in files["first"]) == (20, False)
-    agent = reported["agent"]
-    assert agent["runs_here"] == (agent["problem"] is None)
+    assert reported["agent"]["runs_here"] == (reported["agent"]["problem"] is None)
     assert any(".parachute/" in one for one in reported["always_refused"])
     ours = await get(daemon_rig, "/api/sandbox/explain?agent=keeper/tidy")
     assert ours["files"]["writes"] == 25
-    agent = ours["agent"]
-    assert (agent["runs_here"], "needs a model" in agent["problem"]) == (False, True)
+    assert "needs a model" in ours["agent"]["problem"]
     await expect(daemon_rig, 404, "GET", "/api/sandbox/explain?agent=nobody")
 
 
