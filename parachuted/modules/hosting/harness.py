@@ -102,9 +102,7 @@ class ModuleHarness:
 
     _host: InProcessHost
     _vault: _Vault
-    _events: EventFilter
-    state: StateAccess
-    schedules: ScheduleAccess
+    _context: ModuleContext
     published: list[tuple[str, Mapping[str, object]]]
     asked: list[tuple[str, str]]
     suggested: list[tuple[str, str, Mapping[str, object]]]
@@ -122,6 +120,14 @@ class ModuleHarness:
     def instance(self) -> Any:  # noqa: ANN401  a class of the module's own
         """The module's own object, for what no route, tool or event reaches."""
         return self._host.instance
+
+    @property
+    def state(self) -> StateAccess:
+        return self._context.state
+
+    @property
+    def schedules(self) -> ScheduleAccess:
+        return self._context.schedules
 
     @property
     def problem(self) -> str | None:
@@ -172,8 +178,9 @@ class ModuleHarness:
         if not specs:
             raise NotFoundError(f"{self._host.name} does not hear {name}")
         await self._vault.look()
-        known = CATALOG.get(name)
-        received = (name, data) if known is None else self._events.visible(known, data)
+        known, reads = CATALOG.get(name), self._context.vault.files.bounds.reads
+        sees = EventFilter.of_module(self._host.name, reads, has_others=True)
+        received = (name, data) if known is None else sees.visible(known, data)
         if received is None or received[0] != name:
             return
         for spec in specs:
@@ -290,13 +297,8 @@ async def running_module(
         host = InProcessHost(approved, context, make_run, begin_limit_s=_BEGIN_LIMIT_S)
         await host.start()
         scheduler.add(host)
-        reads = context.vault.files.bounds.reads
-        heard = EventFilter.of_module(manifest.name, reads, has_others=True)
-        state, schedules = context.state, context.schedules
         try:
-            yield ModuleHarness(
-                host, place, heard, state, schedules, published, asked, suggestions.proposed
-            )
+            yield ModuleHarness(host, place, context, published, asked, suggestions.proposed)
         finally:
             await host.stop()
 
