@@ -259,10 +259,9 @@ def _notes_in(root: VaultRoot, folder: str) -> Iterator[VaultPath]:
 
 def _words_of(value: object) -> list[str]:
     """A list of texts, or a text with commas, as Claude Code has it."""
-    if isinstance(value, str):
-        value = [*value.split(",")]
-    words = [str(word).strip() for word in value] if isinstance(value, list) else []
-    return [word for word in words if word]
+    words = value.split(",") if isinstance(value, str) else value
+    found = (str(word).strip() for word in words) if isinstance(words, list) else ()
+    return [word for word in found if word]
 
 
 def _text_of(value: object) -> str | None:

@@ -235,12 +235,11 @@ class _Started:
 
     def stepped(self, step: Step) -> None:
         if isinstance(step, ToolCallStep):
-            answer = step.result.text[:_LONGEST_ANSWER]
             called = AgentToolCall(
                 id=step.id,
                 tool=step.tool,
                 arguments=dict(step.arguments),
-                answer=answer,
+                answer=step.result.text[:_LONGEST_ANSWER],
                 is_error=step.result.is_error,
             )
             self.steps.put_nowait(called)
