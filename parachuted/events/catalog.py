@@ -209,12 +209,6 @@ _KINDS = (
         blocks=True,
     ),
     _event(
-        "bubble.before",
-        "A watcher is about to be woken.",
-        "watcher:path run:id paths:paths causes:ids most_cost_usd:number",
-        blocks=True,
-    ),
-    _event(
         "tool.before",
         "An agent is about to call a tool.",
         "tool_name:id tool_input:text tool_use_id:id",

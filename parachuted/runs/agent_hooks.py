@@ -75,14 +75,9 @@ class AgentHooks:
     def vault(self) -> Path:
         return self._shared.store.folder
 
-    def wants(self, event: str) -> bool:
-        """Whether a hook is for it; else nothing is put together."""
-        return self._shared.asker is not None and self._shared.asker.wants(event)
-
-    async def ask(
-        self, event: str, data: Mapping[str, object], *, diff: Mapping[str, object] | None = None
-    ) -> HookDecision:
-        if self._shared.asker is None or not self.wants(event):
+    async def ask(self, event: str, data: Mapping[str, object]) -> HookDecision:
+        asker = self._shared.asker
+        if asker is None or not asker.wants(event):
             return HookDecision()
         hook_event = HookEvent(
             event=event,
@@ -93,9 +88,8 @@ class AgentHooks:
             cwd=self.vault / self._folder if self._folder else None,
             data={**data, "agent_id": self.run, "agent_type": self._agent},
             cause=self._cause,
-            diff=diff,
         )
-        decision = await self._shared.asker.ask(hook_event)
+        decision = await asker.ask(hook_event)
         if decision.sources:
             await asyncio.to_thread(self._read_sources, decision.sources)
         return decision

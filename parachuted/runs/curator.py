@@ -35,7 +35,6 @@ from parachuted.errors import (
 )
 from parachuted.history.run_account import NAME
 from parachuted.history.undo import Undo
-from parachuted.hooks import event_data
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.context_tools import ContextTools
@@ -303,7 +302,6 @@ class CuratorRun(Run):
             return RunOutcome(result="unchanged", reason="nothing was left to review")
         failed: AgentFailedError | None = None
         try:
-            await self._ask_to_wake()
             account.prompt = await self.hooks.prompt(account.prompt)
             await self.follow(replace(self.job, prompt=account.prompt))
         except ActRefusedError as error:  # the differences stay open until there is another
@@ -326,30 +324,6 @@ class CuratorRun(Run):
         if isinstance(error, AgentStoppedError | AgentUnavailableError):
             await self._until_stored(self._put_back, outcome)
         return False
-
-    async def _ask_to_wake(self) -> None:
-        if not self.hooks.wants("bubble.before"):
-            return
-        changes, watcher = self.account.changes, printable(self.task.watcher)
-        is_offline = self.account.backend == "offline"
-        data = {
-            "watcher": watcher,
-            "run": self.task.run,
-            "paths": [note.path for note in changes],
-            "causes": list(self.task.causes),
-            "most_cost_usd": 0.0 if is_offline else self.job.limits.max_cost_usd,
-        }
-        units = dict.fromkeys(f"{note.path}#{unit}" for note in changes for unit in note.units)
-        decision = await self.hooks.ask(
-            "bubble.before",
-            event_data(data, self.hooks.vault),
-            diff={
-                "text": "\n".join(note.diff for note in changes if note.diff),
-                "changed": list(units),
-            },
-        )
-        if not decision.allowed:
-            raise ActRefusedError(f"a hook objected to waking {watcher}: {decision.reason}")
 
     async def _until_stored(
         self, record: Callable[[RunOutcome, datetime], Awaitable[None]], outcome: RunOutcome

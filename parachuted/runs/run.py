@@ -39,7 +39,7 @@ from parachuted.agents.job import (
     ToolResult,
 )
 from parachuted.agents.permission import PermissionRequests
-from parachuted.audit.chain import AuditEvent, AuditRecorder, EventType
+from parachuted.audit.chain import AuditEvent, EventType
 from parachuted.errors import AgentFailedError, EditRefusedError
 from parachuted.history.run_account import RunAccount, RunAccounts
 from parachuted.processes.uninterrupted import run_uninterrupted
@@ -56,6 +56,7 @@ log = logging.getLogger(__name__)
 _GRACE_S = 30.0
 _MOST_OBJECTIONS = 8
 _LONGEST_PATH, _LONGEST_WHY = 600, 300
+_FAILED = "the run failed; its record says why"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,13 +116,6 @@ class Run(ABC):
         self.hooks = AgentHooks(
             parts.hooks, self.id, self.agent, self.taint, session, folder, cause
         )
-        self.audit = RunAudit(
-            recorder=parts.vaults.audit,
-            clock=parts.clock,
-            backend=f"agents.{parts.backend.name}",
-            task=task,
-            agent=self.agent,
-        )
         self.vault = parts.vaults.of_run(
             bounds, author, run=guard, caller=self.caller, wrote=self.written.append
         )
@@ -163,7 +157,9 @@ class Run(ABC):
             watcher=printable(self.task.watcher),
             system_prompt=system_prompt,
             prompt=f"{said_first}{prompt}",
-            tools=self.audit.tools(self.hooks.tools(tools)),
+            tools=tuple(
+                replace(tool, call=partial(self._call, tool)) for tool in self.hooks.tools(tools)
+            ),
             limits=limits,
             changes=tuple(changes),
             at=now,
@@ -188,7 +184,8 @@ class Run(ABC):
             # from here on it counts in budgets, and the next start of the daemon ends it if need be
             await run_uninterrupted(self.parts.accounts.open, self.account)
         self.tell_follower()
-        self.audit.record_start()
+        endpoint = f"agents.{self.parts.backend.name}"
+        self._record("agent_start", "agents", endpoint, self.task.watcher)
         error: BaseException | None = None
         try:
             outcome = await self.parts.active_runs.perform(self.active, self.work(), since=since)
@@ -198,7 +195,9 @@ class Run(ABC):
             error, outcome = cancelled, RunOutcome(result="failed", reason=self.cancelled)
         except Exception as broken:  # noqa: BLE001  raised below
             error, outcome = broken, RunOutcome(result="failed", reason="it broke")
-        self.audit.record_end(outcome, (time.perf_counter() - began) * 1000)
+        failed_with = _FAILED if outcome.result == "failed" else None
+        endpoint, took_ms = f"{endpoint}: {outcome.result}", (time.perf_counter() - began) * 1000
+        self._record("agent_end", "agents", endpoint, self.task.watcher, took_ms, failed_with)
         if await self.settle(outcome, error):
             self._publish(outcome)
         if error is not None:
@@ -311,6 +310,49 @@ class Run(ABC):
     def _broken(self, why: str) -> AgentFailedError:
         return AgentFailedError(f"the backend {self.parts.backend.name} broke: {why}")
 
+    async def _call(self, tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
+        began, result = time.perf_counter(), CUT_SHORT
+        try:
+            result = await tool.call(arguments)
+        finally:
+            took_ms = (time.perf_counter() - began) * 1000
+            self.record_call(tool.name, arguments, result, took_ms)
+        return result
+
+    def record_call(
+        self, name: str, arguments: Mapping[str, object], result: ToolResult, took_ms: float
+    ) -> None:
+        path, module = arguments.get("file_path", arguments.get("path")), self.module or self.agent
+        recorded, error = recorded_as(name, result)
+        endpoint = f"{module}.{recorded}{left_out_of(result.text)}"
+        self._record("mcp_call", module, endpoint, path, took_ms, error)
+
+    def _record(
+        self,
+        kind: EventType,
+        module: str,
+        endpoint: str,
+        path: object,
+        took_ms: float = 0.0,
+        error: str | None = None,
+    ) -> None:
+        self.parts.vaults.audit.record(
+            AuditEvent(
+                timestamp=self.parts.clock(),
+                event_type=kind,
+                source_type="agent",
+                source_id=self.agent,
+                target_module=module,
+                target_endpoint=endpoint,
+                duration_ms=took_ms,
+                success=error is None,
+                error=error,
+                paths=[_printable(path[:_LONGEST_PATH])] if isinstance(path, str) else [],
+                causes=self.task.causes,
+                run=self.id,
+            )
+        )
+
     def _publish(self, outcome: RunOutcome) -> None:
         account = self.account
         ended = {
@@ -358,70 +400,6 @@ class RunSuggestions:
             is_strangers=self.run.is_tainted(),
         )
         return (await self.propose(proposal)).id
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunAudit:
-    recorder: AuditRecorder
-    clock: Callable[[], datetime]
-    backend: str
-    task: Task
-    agent: str
-
-    def record_start(self) -> None:
-        self._record("agent_start", "agents", self.backend, self.task.watcher)
-
-    def record_end(self, outcome: RunOutcome, took_ms: float) -> None:
-        error = "the run failed; its record says why" if outcome.result == "failed" else None
-        endpoint = f"{self.backend}: {outcome.result}"
-        self._record("agent_end", "agents", endpoint, self.task.watcher, took_ms, error)
-
-    def tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-        async def call(tool: Tool, arguments: Mapping[str, object]) -> ToolResult:
-            began, result = time.perf_counter(), CUT_SHORT
-            try:
-                result = await tool.call(arguments)
-            finally:
-                took_ms = (time.perf_counter() - began) * 1000
-                self.record_call(tool.name, arguments, result, took_ms)
-            return result
-
-        return tuple(replace(tool, call=partial(call, tool)) for tool in tools)
-
-    def record_call(
-        self, name: str, arguments: Mapping[str, object], result: ToolResult, took_ms: float
-    ) -> None:
-        path = arguments.get("file_path", arguments.get("path"))
-        module = module_of_agent(self.agent) or self.agent
-        recorded, error = recorded_as(name, result)
-        endpoint = f"{module}.{recorded}{left_out_of(result.text)}"
-        self._record("mcp_call", module, endpoint, path, took_ms, error)
-
-    def _record(
-        self,
-        kind: EventType,
-        module: str,
-        endpoint: str,
-        path: object,
-        took_ms: float = 0.0,
-        error: str | None = None,
-    ) -> None:
-        self.recorder.record(
-            AuditEvent(
-                timestamp=self.clock(),
-                event_type=kind,
-                source_type="agent",
-                source_id=self.agent,
-                target_module=module,
-                target_endpoint=endpoint,
-                duration_ms=took_ms,
-                success=error is None,
-                error=error,
-                paths=[_printable(path[:_LONGEST_PATH])] if isinstance(path, str) else [],
-                causes=self.task.causes,
-                run=self.task.run,
-            )
-        )
 
 
 def _printable(path: str) -> str:

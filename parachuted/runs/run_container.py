@@ -157,7 +157,7 @@ class NativeGate:
         reason, context = await self._look_at(name, arguments, use)
         if reason is not None:
             result = ToolResult.refusal(reason)
-            self._run.audit.record_call(name, _placed(arguments), result, 0.0)
+            self._run.record_call(name, _placed(arguments), result, 0.0)
         elif len(self._waiting) < _MOST_WAITING:
             self._waiting[use] = time.perf_counter(), context
         return reason
@@ -206,7 +206,7 @@ class NativeGate:
         began, context = self._waiting.pop(use, (now, ()))
         if name in {"WebFetch", "WebSearch"}:
             run.taint.read(f"an answer to {name}")
-        run.audit.record_call(name, _placed(arguments), result, (now - began) * 1000)
+        run.record_call(name, _placed(arguments), result, (now - began) * 1000)
         named = _placed(arguments, run.hooks.vault)
         added = await run.hooks.after_call(name, named, use, result, began)
         return "\n\n".join((*context, *added))

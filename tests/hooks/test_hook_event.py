@@ -160,7 +160,6 @@ def test_what_holds_itself_is_reported_to_a_depth():
         ("stop.before", {}, None),
         ("file.modified", {"path": "a/b.md"}, "a/b.md"),
         ("write.before", {"path": "a/b.md"}, "a/b.md"),
-        ("bubble.before", {"watcher": "AGENTS.md", "paths": ["x"]}, "AGENTS.md"),
         ("task.finished", {"watcher": "AGENTS.md"}, "AGENTS.md"),
         ("module.load.before", {"name": "daily"}, "daily"),
         ("tool.before", {}, None),

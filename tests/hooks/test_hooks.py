@@ -379,7 +379,7 @@ async def test_a_thread_may_ask_while_the_loop_runs(opened: HooksOpener):
         assert (decision.allowed, decision.reason) == (False, "not now")
         assert (
             await asyncio.to_thread(
-                stand.hooks.ask_from_thread, stand.hook_event("bubble.before"), loop
+                stand.hooks.ask_from_thread, stand.hook_event("stop.before"), loop
             )
             is ALLOWED
         )

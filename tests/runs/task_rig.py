@@ -1,33 +1,39 @@
-"""A task of a run, its job and its hooks, as tests need them."""
+"""A task, its run and its hooks, as tests need them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
-from parachuted.access.strangers import Taint
-from parachuted.agents.job import Job, RunLimits
-from parachuted.audit.chain import AuditRecorder
+from parachuted.access.caller import Caller
+from parachuted.access.grant import Grant
+from parachuted.access.run_guard import RunGuard
+from parachuted.access.strangers import SessionTaints, Taint
+from parachuted.agents.active_runs import ActiveRuns
+from parachuted.agents.job import Backend, RunLimits
+from parachuted.agents.permission import PermissionRequests
 from parachuted.errors import NotFoundError
+from parachuted.history.run_account import RunAccounts
 from parachuted.hooks import HookDecision, HookEvent, Hooks
+from parachuted.keys import NOWHERE
 from parachuted.runs.agent_hooks import AgentHooks, RunHooks
-from parachuted.runs.run import RunAudit
+from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.run import Run, RunParts
 from parachuted.suggestions import Proposal
-from parachuted.tasks import Task
+from parachuted.tasks import Causes, RunOutcome, Task
+from parachuted.testing import ScriptedBackend
+from parachuted.vault import Author
+
+if TYPE_CHECKING:
+    from tests.modules.module_rig import ModuleRig
 
 NOON = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
-JOB = Job(
-    id="r-1",
-    watcher="w.md",
-    system_prompt="",
-    prompt="",
-    tools=(),
-    limits=RunLimits(timeout_s=60, max_turns=5, max_cost_usd=1),
-    changes=(),
-    at=NOON,
-)
+LIMITS = RunLimits(timeout_s=60, max_turns=5, max_cost_usd=1)
+HELPER = Grant(agent="helper", reads=NOWHERE, writes=NOWHERE, tainted_writes=NOWHERE)
+DONE = RunOutcome(result="unchanged", reason="done")
 
 
 class FakeSuggestions:
@@ -70,16 +76,6 @@ def make_task(watcher: str = "w.md") -> Task:
     )
 
 
-def make_audit(recorder: AuditRecorder, watcher: str = "w.md", agent: str = "helper") -> RunAudit:
-    return RunAudit(
-        recorder=recorder,
-        clock=lambda: NOON,
-        backend="agents.scripted",
-        task=make_task(watcher),
-        agent=agent,
-    )
-
-
 def make_hooks(
     asker: Hooks | None = None,
     folder: Path = Path("/v"),
@@ -94,3 +90,53 @@ def make_hooks(
     store = SimpleNamespace(folder=folder, clock=lambda: NOON, read=read)
     shared = RunHooks(store, SimpleNamespace(publish=publish), asker)
     return AgentHooks(shared, "r-1", agent, Taint() if taint is None else taint)
+
+
+async def nothing() -> RunOutcome:
+    return DONE
+
+
+class SmallRun(Run):
+    """A run of that grant whose work is `act`; `ends` remembers how it was settled."""
+
+    cancelled = "nobody waits for it"
+    is_final = True
+
+    def __init__(
+        self,
+        rig: ModuleRig,
+        backend: Backend | None = None,
+        grant: Grant = HELPER,
+        watcher: str = "w.md",
+        **guard: object,
+    ) -> None:
+        parts = RunParts(
+            backend=backend or ScriptedBackend(),
+            accounts=RunAccounts(rig.history, rig.objects, Causes(rig.state)),
+            active_runs=ActiveRuns(),
+            vaults=rig.vaults,
+            hooks=RunHooks(rig.store, rig.bus),
+            taints=SessionTaints(rig.state, rig.clock),
+            suggestions=FakeSuggestions(),
+            permissions=PermissionRequests(rig.bus, rig.clock),
+        )
+        super().__init__(
+            parts,
+            make_task(watcher),
+            Author(by=f"agent:{grant.agent}", run="r-1", causes=("c1",)),
+            RunGuard(**{"grant": grant, "taint": Taint(), **guard}),
+            ModuleBounds.of_agent(grant.agent, grant),
+        )
+        self.act: Callable[[], Awaitable[RunOutcome]] = nothing
+        self.ends: list[tuple[RunOutcome, BaseException | None]] = []
+        self.brief("", "", (), LIMITS)
+
+    async def work(self) -> RunOutcome:
+        return await self.act()
+
+    async def settle(self, outcome: RunOutcome, error: BaseException | None) -> bool:
+        self.ends.append((outcome, error))
+        return self.is_final
+
+    def caller(self) -> Caller:
+        return Caller()

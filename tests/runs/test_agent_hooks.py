@@ -77,6 +77,7 @@ async def test_with_no_hook_a_call_is_what_it_was_and_the_bus_hears_some_of_it()
     assert len(large["tool_input"]["text"]) == len(large["tool_response"]) == 2000
 
 
+PROMPT = "prompt.before"
 REFUSED = "a hook refused note_down, so nothing was done: milk is out"
 
 
@@ -154,45 +155,19 @@ async def hooked(folder: Path, scripted: ScriptedHooks, *blocks: object) -> Cura
     return curator_rig
 
 
-@pytest.mark.parametrize(
-    ("event", "act"), [("bubble.before", "waking w.md"), ("prompt.before", "the prompt")]
-)
-async def test_a_run_that_hooks_object_to_asks_no_agent_and_leaves_all_as_it_is(
-    tmp_path: Path, event: str, act: str
-):
-    reason = f"a hook objected to {act}: not today"
-    curator_rig = await hooked(tmp_path, ScriptedHooks({event: no()}))
+async def test_a_run_whose_prompt_hooks_object_to_leaves_all_as_it_is(tmp_path: Path):
+    reason, scripted = "a hook objected to the prompt: not today", ScriptedHooks({PROMPT: no()})
+    curator_rig = await hooked(tmp_path, scripted)
     outcome = await curator_rig.run("w")
 
     assert (outcome.result, outcome.reason) == ("failed", reason)
-    assert curator_rig.backend.jobs == []
-    assert curator_rig.text("w") == W
-    assert curator_rig.open_differences("w") == ["a"]
-    assert curator_rig.waiting() == []
+    assert (curator_rig.backend.jobs, curator_rig.text("w")) == ([], W)
+    assert (curator_rig.open_differences("w"), curator_rig.waiting()) == (["a"], [])
     (document,) = curator_rig.history.runs()
     assert (document["outcome"], document["reason"]) == ("failed", reason)
-
-
-async def test_a_hook_learns_who_would_be_woken_by_what_and_what_it_costs(tmp_path: Path):
-    scripted = ScriptedHooks({"bubble.before": HookDecision()})
-    curator_rig = await hooked(tmp_path, scripted)
-    await curator_rig.run("w")
     (asked,) = scripted.asked
-
-    assert asked.data["watcher"] == "w.md"
-    assert asked.data["paths"] == [str(curator_rig.vault / "a.md")]
-    assert (asked.data["causes"], asked.data["most_cost_usd"]) == (["c3"], 0.25)
-    assert asked.cause == {
-        "id": "c3",
-        "root": "a.md",
-        "depth": 1,
-        "actor": "curator",
-        "run": asked.data["run"],
-        "chain": ["c3"],
-    }
-    assert "-- one\n+- two\n" in asked.diff["text"]
-    assert asked.diff["changed"] == ["a.md#Facts"]
-    assert curator_rig.text("w") != W
+    cause = {"id": "c3", "root": "a.md", "depth": 1, "actor": "curator", "chain": ["c3"]}
+    assert asked.cause == {**cause, "run": document["id"]}
 
 
 async def test_a_run_whose_calls_are_refused_writes_nothing_and_records_them(tmp_path: Path):

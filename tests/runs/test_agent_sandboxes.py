@@ -6,30 +6,23 @@ import asyncio
 import contextlib
 import os
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from parachuted.access.agent_config import AgentConfig
-from parachuted.access.caller import Caller
 from parachuted.access.grant import Grant, build_grant
 from parachuted.access.own_folders import OwnFolders
-from parachuted.access.run_guard import RunGuard
 from parachuted.access.strangers import Taint
 from parachuted.agents.job import RunFolder, ToolResult
 from parachuted.errors import AgentFailedError
 from parachuted.keys import EVERYWHERE
-from parachuted.runs.agent_hooks import AgentHooks
-from parachuted.runs.bounds import ModuleBounds
-from parachuted.runs.run import RunAudit
 from parachuted.runs.run_container import RunContainers
-from parachuted.vault import Author, WriteResult
 from tests.agents.sandbox.conftest import files_in, fill
 from tests.modules.module_rig import ModuleRig
-from tests.runs.task_rig import JOB, make_audit, make_hooks
+from tests.runs.task_rig import SmallRun
 
 
 @dataclass
@@ -49,52 +42,19 @@ class FakeSandboxes:
         yield folder
 
 
-async def refuse(_command: str) -> bool:
-    return False
+class ContainedRun(SmallRun):
+    """`allow` is what a person says to a command; hosts are refused."""
 
-
-class AskedGuard:
-    """A guard whose person is asked by `allow`, and allows no host."""
-
-    def __init__(self, guard: RunGuard, allow: Callable[[str], Awaitable[bool]]) -> None:
-        self._guard, self._allow = guard, allow
-
-    async def beyond(self, kind: str, what: str) -> bool:
-        return kind == "bash" and await self._allow(what)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._guard, name)
-
-
-class FakeRun:
-    """As much of a run as its container needs; `allow` is what a person says to a command."""
-
-    request = SimpleNamespace(pool="work")
-    job = JOB
-    author = Author(by="agent:a", run="r-1", causes=("c-1",))
-
-    def __init__(
-        self,
-        rig: ModuleRig,
-        grant: Grant,
-        taint: Taint,
-        hooks: AgentHooks,
-        audit: RunAudit,
-        allow: Callable[[str], Awaitable[bool]],
-    ) -> None:
-        self.grant, self.taint, self.hooks, self.audit = grant, taint, hooks, audit
-        self.written: list[WriteResult] = []
+    def __init__(self, rig: ModuleRig, grant: Grant, taint: Taint, *, allow: bool) -> None:
+        super().__init__(rig, grant=replace(grant, asks=True), taint=taint, ask=self._ask)
+        self.asked: list[str] = []
         self.said: list[str] = []
         self.add_words = self.said.append
-        guard = RunGuard(grant=grant, taint=taint)
-        self.vault = rig.vaults.of_run(
-            ModuleBounds.of_agent("a", grant),
-            self.author,
-            run=guard,
-            caller=Caller,
-            wrote=self.written.append,
-        )
-        self.guard = AskedGuard(guard, allow)
+        self._allow = allow
+
+    async def _ask(self, kind: str, what: str, _why: str) -> bool:
+        self.asked += [what] if kind == "bash" else []
+        return kind == "bash" and self._allow
 
 
 @dataclass
@@ -104,16 +64,14 @@ class AgentSandboxRig:
     boxes: RunContainers
     taint: Taint
 
-    def run(self, allow: Callable[[str], Awaitable[bool]] = refuse, **config: object) -> FakeRun:
+    def run(self, *, allow: bool = False, **config: object) -> ContainedRun:
         agent = AgentConfig(
             **{"paths": ["Work/**"], "capabilities": ["read", "write"], "bash": ["git"], **config}
         )
         grant = build_grant(
             agent, agent="a", bounds_read=EVERYWHERE, bounds_write=EVERYWHERE, entry="cli"
         )
-        rig = self.module_rig
-        hooks = make_hooks(folder=rig.vault, agent="a", taint=self.taint)
-        return FakeRun(rig, grant, self.taint, hooks, make_audit(rig.audit), allow)
+        return ContainedRun(self.module_rig, grant, self.taint, allow=allow)
 
 
 @pytest.fixture
@@ -199,13 +157,9 @@ async def test_why_there_is_none_is_the_sandboxes_to_say(sandbox_rig: AgentSandb
 async def test_a_command_beyond_the_list_is_asked_of_a_person_each_time(
     sandbox_rig: AgentSandboxRig, *, answer: bool
 ):
-    asked: list[str] = []
-
-    async def ask(command: str) -> bool:
-        asked.append(command)
-        return answer
-
-    async with sandbox_rig.boxes.open(sandbox_rig.run(ask)) as job:
+    run = sandbox_rig.run(allow=answer)
+    asked = run.asked
+    async with sandbox_rig.boxes.open(run) as job:
         before = job.native.before
         assert await before("Bash", {"command": "git status"}) is None
         assert asked == []
@@ -216,12 +170,11 @@ async def test_a_command_beyond_the_list_is_asked_of_a_person_each_time(
         sandbox_rig.taint.read("Inbox/a.md")
         assert "strangers" in str(await before("Bash", {"command": "rm all"}))
         assert "rm all" not in asked
-    asked.clear()
     sandbox_rig.taint = Taint()
-    run = sandbox_rig.run(ask, bash=False, paths=["~/x/", "Work/**"])
+    run = sandbox_rig.run(allow=answer, bash=False, paths=["~/x/", "Work/**"])
     async with sandbox_rig.boxes.open(run) as job:
         assert await job.native.before("Bash", {"command": "ls"}) is not None
-    assert asked == []
+    assert run.asked == []
 
 
 async def test_what_is_open_to_the_network_ends_when_a_strangers_text_is_read(

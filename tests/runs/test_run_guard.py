@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,8 +20,7 @@ from parachuted.keys import EVERYWHERE
 from parachuted.runs.run import RunSuggestions
 from parachuted.runs.run_container import NativeGate, call_objection
 from parachuted.suggestions import SuggestingRun
-from tests.modules.module_rig import MemoryAudit
-from tests.runs.task_rig import FakeSuggestions, ScriptedHooks, make_audit, make_hooks
+from tests.runs.task_rig import FakeSuggestions, ScriptedHooks, make_hooks
 from tests.tools.checkout_rig import GARDENER, CheckoutRig, at_desk
 
 GRANT = build_grant(
@@ -86,8 +85,11 @@ class Shell:
     """A run of the CLI, with its own tools."""
 
     def __init__(self, checkout_rig: CheckoutRig) -> None:
-        self.desk, self.recorder, self.hooks = checkout_rig, MemoryAudit(), ScriptedHooks()
-        self.audit = make_audit(self.recorder, "Modules/garden", "garden")
+        self.desk, self.hooks = checkout_rig, ScriptedHooks()
+        self.calls: list[tuple[str, object, bool]] = []
+
+    def record_call(self, name: str, arguments: Mapping, result: ToolResult, _ms: float) -> None:
+        self.calls.append((name, arguments.get("file_path"), result.is_error))
 
     async def open(self) -> NativeTools:
         self.desk.grant = NATIVE
@@ -98,7 +100,7 @@ class Shell:
             taint=self.desk.taint,
             guard=RunGuard(grant=NATIVE, taint=self.desk.taint),
             hooks=make_hooks(self.hooks, self.desk.vault, agent="gardener"),
-            audit=self.audit,
+            record_call=self.record_call,
         )
         gate = NativeGate(run, lambda: None)
         self.native = gate.tools(RunSandbox(config=config, folder=self.desk.run_folder))
@@ -231,10 +233,7 @@ async def test_each_call_is_recorded_once_also_one_that_is_refused(shell: Shell)
     await native.after("Read", arguments, ToolResult(text="text"))
     await native.before("Write", {"file_path": "/vault/Library/book.md"})
 
-    assert [
-        (event.target_endpoint, event.paths, event.success, event.run)
-        for event in shell.recorder.events
-    ] == [
-        ("garden.Read", ["Projects/roof.md"], True, "r-1"),
-        ("garden.Write", ["Library/book.md"], False, "r-1"),
+    assert shell.calls == [
+        ("Read", "Projects/roof.md", False),
+        ("Write", "Library/book.md", True),
     ]
