@@ -154,6 +154,6 @@ async def test_scripts_that_others_may_change_guard_and_other_acts_go_on(
             decision = await stand.ask("write.before", {"path": "a"})
             assert not decision.allowed
             assert f"chmod go-w {unsafe}" in decision.reason
-            others = await stand.ask("stop.before", {})
+            others = await stand.ask("prompt.before", {"prompt": "a"})
             assert others.allowed == (unsafe == script)
         unsafe.chmod(mode)
