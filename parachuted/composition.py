@@ -63,12 +63,11 @@ from parachuted.processes.memory import trim_memory
 from parachuted.runs.agent_briefing import AgentBriefing, AgentTools
 from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.agent_runner import AgentRunner, RunAdmission, maintenance
-from parachuted.runs.curator import Curator
+from parachuted.runs.curator import Curator, RunRecovery, TaskReviews
 from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.runs.run import RunParts
 from parachuted.runs.run_container import RunContainers
 from parachuted.runs.skills import AgentSkills
-from parachuted.runs.task_reviews import RunRecovery, TaskReviews
 from parachuted.search import Search
 from parachuted.state.elapsed_clock import ElapsedClock, follow_clock
 from parachuted.suggestions import Suggestions

@@ -42,11 +42,8 @@ from parachuted.tools.definitions import an_object
 from parachuted.vault import printable
 
 _MEDIA_TYPES = {
-    ".png": "image/png",
+    **{f".{kind}": f"image/{kind}" for kind in ("png", "jpeg", "gif", "webp")},
     ".jpg": "image/jpeg",
-    ".jpeg": "image/jpeg",
-    ".gif": "image/gif",
-    ".webp": "image/webp",
     ".pdf": "application/pdf",
 }
 _MOST_FILES = 20
@@ -239,20 +236,14 @@ async def load_attachments(
         if media_type is not None:
             files.append(PromptFile(path=path, media_type=media_type, data=data))
         else:
-            words.append(_words(path, data))
+            try:
+                text = data.decode()
+            except UnicodeDecodeError as error:
+                kinds = "neither text nor a picture (png, jpeg, gif, webp) nor a PDF"
+                raise ActRefusedError(f"{printable(path)} is {kinds}") from error
+            cut = "\n(it goes on; read_note reads all of it)" if len(text) > _LONGEST_TEXT else ""
+            words.append(f"The file {printable(path)}:\n\n{text[:_LONGEST_TEXT]}{cut}\n\n")
     return "".join(words), tuple(files)
-
-
-def _words(path: str, data: bytes) -> str:
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ActRefusedError(
-            f"{printable(path)} is neither text nor a picture (png, jpeg, gif, webp) nor a PDF, "
-            "and no model reads it"
-        ) from error
-    cut = "\n(it goes on; read_note reads all of it)" if len(text) > _LONGEST_TEXT else ""
-    return f"The file {printable(path)}:\n\n{text[:_LONGEST_TEXT]}{cut}\n\n"
 
 
 QUESTION_TOOL = "AskUserQuestion"
@@ -327,4 +318,4 @@ def _answers(value: object) -> str:
     return "\n".join(
         f"{question}: {answer if isinstance(answer, str) else ', '.join(answer)}"
         for question, answer in answers.items()
-    )[:_LONGEST_ANSWER]
+    )

@@ -10,7 +10,7 @@ import pytest
 from parachuted.agents.calling import call_tool
 from parachuted.agents.job import Job
 from parachuted.history.run_account import save
-from parachuted.runs.task_reviews import in_pieces
+from parachuted.runs.curator import in_pieces
 from parachuted.testing import Block, ScriptedBackend
 from tests.bubbling.reconciler_rig import watching
 from tests.runs.test_curator import A, W, ask, study_with, update

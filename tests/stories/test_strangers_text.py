@@ -381,13 +381,11 @@ INS = (
         begin=as_judge,
     ),
     InputChannel(
-        "the description of a skill", plant=folder_with_skill, begin=in_project, is_seen=False
-    ),
-    InputChannel(
         "a skill",
         plant=folder_with_skill,
         reads=lambda number: [use("use_skill", name=f"s{number}")],
         begin=in_project,
+        is_seen=False,
     ),
     InputChannel(
         "the context file of its folder",

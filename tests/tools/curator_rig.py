@@ -15,10 +15,9 @@ from parachuted.history.acts import ActFinisher
 from parachuted.history.run_account import RunAccounts
 from parachuted.hooks import Hooks
 from parachuted.runs.agent_hooks import RunHooks
-from parachuted.runs.curator import Curator
+from parachuted.runs.curator import Curator, RunRecovery, TaskReviews
 from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.runs.run import RunParts
-from parachuted.runs.task_reviews import RunRecovery, TaskReviews
 from parachuted.tasks import RunOutcome
 from parachuted.testing import ScriptedBackend
 from parachuted.vault import Store, VaultRoot, WriteJournal
