@@ -15,7 +15,7 @@ import pytest
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.caller import Caller, acting
-from parachuted.access.grant import Entry, Grant, build_grant
+from parachuted.access.grant import Entry, Grant
 from parachuted.access.strangers import SessionTaints, Taint
 from parachuted.agents.calling import call_tool
 from parachuted.agents.job import Job, NativeTools, RunFolder, RunSandbox
@@ -96,26 +96,6 @@ class FakeSandboxes:
             self.left.append("dropped")
             raise
         self.left.append("checked in")
-
-
-async def test_every_way_of_asking_gives_the_same_grant_but_for_asking_a_person(
-    module_rig: ModuleRig, tmp_path: Path
-):
-    containers = FakeSandboxes(tmp_path)
-    backend = ScriptedBackend([say("ok")])
-    runs = module_rig.agents(backend, containers=containers).runner
-    for entry in ENTRIES:
-        await runs.run(order(entry=entry, bash=["git"], network=["a.example"]))
-
-    assert len(containers.opened) == len(ENTRIES) == 8
-    assert len({repr(replace(boxed.grant, asks=False)) for boxed in containers.opened}) == 1
-    given = {
-        (job.native.tools, job.system_prompt, tuple(tool.name for tool in job.tools))
-        for job in backend.jobs
-    }
-    assert len(given) == 1
-    grant = containers.opened[0].grant
-    assert (grant.bash, grant.network, grant.needs_container) == (("git",), ("a.example",), True)
 
 
 async def test_work_in_a_container_is_checked_in_or_dropped_when_it_is_stopped(
@@ -387,18 +367,9 @@ async def test_runs_that_begin_together_take_no_more_places_than_there_are(modul
 
 def test_maintenance_writes_chat_daily_and_brain_and_needs_a_person():
     agent = maintenance(lambda _taint: ())
-    grant = build_grant(
-        agent.config,
-        agent=agent.name,
-        bounds_read=agent.bounds.reads,
-        bounds_write=agent.bounds.writes,
-        entry="maintenance",
-    )
-    kept = ["Chat/a.md", "Daily/a.md", "Brain/a.md"]
+    paths = ["Chat/a.md", "Daily/a.md", "Brain/a.md"]
     others = ["Projects/a.md", ".parachute/audit/x.jsonl", "Modules/x/module.py", "a.md"]
 
-    for may in (grant.may_write, grant.may_read):
-        assert [path for path in kept + others if may(path)] == kept
-    assert (grant.network, grant.bash) == ("none", True)
-    assert (grant.sandbox.memory, grant.sandbox.cpus) == ("1g", 2.0)
+    for may in (agent.bounds.may_write, agent.bounds.may_read):
+        assert [path for path in paths + others if may(path)] == paths
     assert (agent.config.requires_explicit_invocation, agent.does_without_shell) == (True, True)

@@ -155,17 +155,6 @@ async def test_what_changes_during_the_run_is_left_for_the_next(tmp_path: Path):
     assert "-- two\n+- three\n" in curator_rig.backend.jobs[1].changes[0].diff
 
 
-async def test_a_persons_edit_of_the_own_note_during_a_run_is_not_overwritten(tmp_path: Path):
-    async def script(curator_rig: CuratorRig, _job: Job) -> list[Block]:
-        (curator_rig.vault / "w.md").write_text(W.replace("- old", "- a person's"))
-        return [update()]
-
-    curator_rig = await study_of(tmp_path, script)
-
-    assert (await curator_rig.run("w")).result == "unchanged"
-    assert "- a person's" in curator_rig.text("w")
-
-
 async def test_a_moved_and_a_deleted_note_are_reported_as_such(tmp_path: Path):
     curator_rig = CuratorRig(folder=tmp_path, backend=ScriptedBackend([FINE]))
     curator_rig.begin_with(a=A, b=A, w=watching("*.md"))

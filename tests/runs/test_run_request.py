@@ -46,7 +46,10 @@ def test_hooks_know_the_folder_of_a_conversation_as_far_as_it_is_one(folder, kno
         ({"narrowing": {"reads": []}}, "start: narrowing"),
         ({"narrowing": {"capabilities": ["fly"]}}, "start: narrowing.capabilities"),
         ({"max_turns": 0}, "start: max_turns"),
-        ({"working_directory": "../x"}, "start: working_directory"),
+        *(
+            ({"working_directory": crafted}, "start: working_directory")
+            for crafted in ("**", "Brain*", "?aily", "../x", "/", "~", "${CWD}", 7, ["Brain"])
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_with_its_place(options, says):
