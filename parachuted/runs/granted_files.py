@@ -97,6 +97,8 @@ class GrantedFiles:
     ) -> None:
         self.store, self._grant, self.user, self._audit = store, grant, user, audit
         self._bases: OrderedDict[tuple[str, str], None] = OrderedDict()
+        # digests of texts that a write was merged into and that were not read since
+        self.unread = set[str]()
 
     @property
     def bounds(self) -> ModuleBounds:
@@ -152,6 +154,7 @@ class GrantedFiles:
         """
         self._record_text(real, content.data)
         self.remember(real, content.digest)
+        self.unread.discard(content.digest)
         if self._sees_private(real):
             return content
         data = without_private(content.data)
@@ -356,6 +359,8 @@ class GrantedFiles:
                 wrote(written)
         if written.after is not None:
             self.remember(written.path, written.after)
+            if written.merged:
+                self.unread.add(written.after)
         return written
 
     @contextmanager

@@ -169,10 +169,13 @@ class NoteTools:
         *,
         is_whole: bool | None = None,
     ) -> Mapping[str, object]:
-        """Write, and forget what was seen, unless all or a part of the new text is known."""
+        """Write, and forget what was seen, unless all or a part of the new text is known. Where it
+        was merged with what others wrote, the next edit is based on what was seen before.
+        """
         async with self.writing(what, path) as run:
             digest = await write()
-        self.seen.forget(path)
-        if is_whole is not None:
-            self.seen.add(path, digest, is_whole=is_whole)
+        if digest not in self.vault.files.unread:
+            self.seen.forget(path)
+            if is_whole is not None:
+                self.seen.add(path, digest, is_whole=is_whole)
         return {"path": path, "digest": digest, **({"run": run} if run else {})}

@@ -116,6 +116,20 @@ async def test_what_a_person_writes_after_the_reading_is_kept_or_reported(module
     assert "- weeded" in module_rig.text("Work/a.md")
 
 
+async def test_what_was_merged_into_an_edit_is_kept_by_the_next_one(module_rig, agent):
+    text = (await agent.answer("read_note", path="Work/a.md"))["text"]
+    module_rig.save("Work/a.md", text.replace("beans", "peas"))
+    await agent.answer("edit_section", path="Work/a.md", section="Log", text="- weeded")
+    merged = module_rig.text("Work/a.md")
+    assert ("peas" in merged, "- weeded" in merged) == (True, True)
+
+    again = text.replace("- sown", "- weeded")
+    assert (await agent.call("write_note", path="Work/a.md", text=f"{again}- all\n")).is_error
+    assert module_rig.text("Work/a.md") == merged
+    await agent.answer("read_note", path="Work/a.md")
+    await agent.answer("write_note", path="Work/a.md", text="# Mine\n")
+
+
 HOSTILE = [
     ("read_note", {"path": "Private/secret.md"}),
     ("read_note", {"path": "../../etc/passwd"}),
