@@ -6,7 +6,6 @@ text. The definitions are part of every prompt, so they are short.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -23,7 +22,6 @@ from parachuted.vault import parse_note
 
 _MOST_LISTED, _MOST_FOUND = 500, 50
 _LARGEST_TEXT = 256 << 10
-_MOST_SEEN = 10_000
 _LEFT_OUT = (
     "notes of strangers are left out; list_notes with the cursor strangers names them, read_note "
     "reads one, and from then on what you would write is suggested to a person"
@@ -34,7 +32,7 @@ class SeenNotes:
     """What one client was shown: by path, the digest that its edits are based on."""
 
     def __init__(self) -> None:
-        self.digests: OrderedDict[str, str] = OrderedDict()
+        self.digests: dict[str, str] = {}
         self._whole: set[str] = set()
 
     def add(self, path: str, digest: str, *, is_whole: bool = True) -> None:
@@ -42,8 +40,6 @@ class SeenNotes:
         self.digests[path] = digest
         if is_whole:
             self._whole.add(path)
-        if len(self.digests) > _MOST_SEEN:
-            self.forget(next(iter(self.digests)))
 
     def forget(self, path: str) -> None:
         self.digests.pop(path, None)

@@ -132,13 +132,6 @@ async def test_what_would_take_the_history_or_is_not_there_is_refused(
     assert tools_rig.text(G) == OWN
 
 
-async def test_a_section_is_found_by_its_path_where_two_have_its_name(tools_rig: ContextRig):
-    tools_rig.save(G, "# G\n\n## A\n\n### Notes\n\n- a\n\n## B\n\n### Notes\n\n- b\n")
-    await update(tools_rig, "B > Notes", "- new")
-
-    assert tools_rig.text(G) == "# G\n\n## A\n\n### Notes\n\n- a\n\n## B\n\n### Notes\n\n- new\n"
-
-
 async def test_a_curator_may_leave_its_note_as_it_is(tools_rig: ContextRig):
     assert (await update(tools_rig, "Facts", "- beans")).text == "Facts already says that."
     answer = await tools_rig.call("no_change", reason="  All of it\n is\x00 still\x1b true. ")
@@ -178,6 +171,9 @@ async def test_the_same_section_changed_meanwhile_has_to_be_read_again(tools_rig
 
     assert not (await update(tools_rig, "Facts", "- peas")).is_error
     assert "- peas" in tools_rig.text(G)
+    (tools_rig.vault / G).unlink()
+    assert (await update(tools_rig, "Facts", "- x")).is_error
+    assert not (tools_rig.vault / G).exists()
 
 
 async def test_several_writes_follow_one_another(tools_rig: ContextRig):
@@ -298,14 +294,6 @@ async def test_content_that_would_break_the_note_is_refused(tools_rig: ContextRi
     assert tools_rig.text(G) == OWN
 
 
-async def test_a_note_that_is_gone_is_not_made_again(tools_rig: ContextRig):
-    (tools_rig.vault / G).unlink()
-    answer = await update(tools_rig, "Facts", "- x")
-
-    assert answer.is_error
-    assert not (tools_rig.vault / G).exists()
-
-
 async def test_a_note_whose_name_is_not_unicode_is_granted_by_the_name_shown(tools_rig: ContextRig):
     name, shown = os.fsdecode(b"g/\xff.md"), "g/\\xff.md"
     (tools_rig.folder / "vault" / name).write_bytes(b"# Odd\n\n## Facts\n\n- x\n")
@@ -369,15 +357,6 @@ async def test_who_reads_a_strangers_text_is_marked_and_writes_marked_text(stran
     assert "Inbox/mail.md" in stranger.taint.why()
     await update(stranger, "Facts", "- theirs")
     assert "origin: stranger" in stranger.text(G)
-
-
-async def test_a_write_that_is_refused_leaves_the_note_as_trusted_as_it_was(stranger: ContextRig):
-    await stranger.call("read_context", file_path=G)
-    await stranger.call("read_context", file_path="Inbox/mail.md")
-    stranger.save(G, OWN.replace("- beans", "- peas"))
-
-    assert (await update(stranger, "Facts", "- theirs")).is_error
-    assert "origin:" not in stranger.text(G)
 
 
 @pytest.fixture

@@ -84,21 +84,6 @@ async def test_several_edits_are_one_write_and_all_else_stays(module_rig, daily)
     assert (write.operation, module_rig.noticed) == ("Several", [PATH])
 
 
-async def test_what_a_person_wrote_since_the_read_is_kept_or_it_is_a_conflict(module_rig, daily):
-    note = await daily.note(PATH)
-    changed = MONDAY.replace("- sown", "- sown, by hand")
-    module_rig.save(PATH, changed)
-    at, log = note.text.index("beans"), note.text.index("sown")
-
-    edits = [ReplaceSpan(at, at + 5, "peas"), SetKey("mood", "great")]
-    await daily.edit(PATH, edits, base=note.digest)
-    text = module_rig.text(PATH)
-    assert text == changed.replace("beans", "peas").replace("fine", "great")
-    with pytest.raises(ConflictError):
-        await daily.edit(PATH, [ReplaceSpan(log, log + 4, "dug")], base=note.digest)
-    assert module_rig.text(PATH) == text
-
-
 async def test_no_span_of_an_older_text_makes_a_note_watch_more_than_may_be_read(module_rig, daily):
     """What counts is the text that the merge would leave."""
     note = await daily.note(PATH)

@@ -10,8 +10,7 @@ import pytest
 
 from parachuted.agents.calling import call_tool
 from parachuted.agents.job import ToolResult
-from parachuted.runs import note_tools
-from parachuted.runs.note_tools import NoteTools, SeenNotes
+from parachuted.runs.note_tools import NoteTools
 from tests.modules.module_rig import ModuleRig
 
 
@@ -185,13 +184,3 @@ async def test_very_much_is_cut_and_given_page_by_page(module_rig, agent):
     first = await agent.answer("list_notes", folder="Work/many", limit=1_000)
     rest = await agent.answer("list_notes", folder="Work/many", cursor=first["next"])
     assert (len(first["notes"]), len(rest["notes"]), "next" in rest) == (500, 10, False)
-
-
-def test_what_was_seen_longest_ago_is_forgotten(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(note_tools, "_MOST_SEEN", 2)
-    seen = SeenNotes()
-    for path in ("a.md", "b.md", "a.md", "c.md"):
-        seen.add(path, f"digest of {path}")
-
-    assert list(seen.digests) == ["a.md", "c.md"]
-    assert (seen.whole("b.md"), seen.whole("a.md")) == (None, "digest of a.md")

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.access.notes import AppendSection, RemoveKey, ReplaceSpan, SetKey, SetSection
+from parachuted.access.notes import ReplaceSpan, SetKey
 from parachuted.errors import EditRefusedError
 from parachuted.runs.note_values import make_note, vault_edit
-from parachuted.vault import FileContent, apply_edit, digest_of
+from parachuted.vault import FileContent, digest_of
 
 TEXT = """---
 title: Tée
@@ -118,24 +118,6 @@ def test_a_note_that_names_no_moment_was_made_when_it_was_last_changed(said):
 
     assert note.created == note.modified == datetime.fromtimestamp(5, UTC)
     assert made("x", at=float(1 << 60)).modified.year == 1970  # a year that no calendar has
-
-
-def test_edits_are_made_as_one_and_spans_are_those_of_the_text_as_it_was():
-    text = "---\na: 1\nb: 2\n---\n# T\n\n## Facts\n\nold\n\n## Log\n\n- one\n"
-    edits = [
-        SetKey("a", "longer than before"),
-        ReplaceSpan(text.index("# T"), text.index("# T") + 3, "# Tee"),
-        RemoveKey("b"),
-        SetSection("Facts", "new"),
-        AppendSection("Log", "- two"),
-        ReplaceSpan(text.index("one"), text.index("one") + 3, "1"),
-    ]
-    edit, alone = vault_edit(edits, base="d"), vault_edit([SetKey("a", "b")], None)
-
-    assert apply_edit(edit, text.encode()).decode() == (
-        "---\na: longer than before\n---\n# Tee\n\n## Facts\n\nnew\n\n## Log\n\n- 1\n- two\n"
-    )
-    assert type(alone).__name__ == "SetFrontmatterKey"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import os
 import tarfile
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -108,27 +107,3 @@ def test_a_folder_that_is_not_the_persons_own_is_strange(user: Path):
     outside = copy_into(into, asked, user, own=own)
 
     assert outside.strange == ["~/Mine/link", "~/Work/client"]
-
-
-@pytest.mark.parametrize(
-    ("gone", "place"), [("client", "Work/client"), ("deep", "Work/client/deep")]
-)
-def test_a_folder_that_goes_before_it_is_opened_is_named_and_others_copied(
-    user: Path, monkeypatch: pytest.MonkeyPatch, gone: str, place: str
-):
-    open_file = os.open
-
-    def open_but_one(path: str | Path, *args: Any, **kwargs: Any) -> int:
-        if Path(path).name == gone:
-            (user / place).rename(user / "elsewhere")
-            monkeypatch.setattr(os, "open", open_file)
-        return open_file(path, *args, **kwargs)
-
-    (user / "Work/other").mkdir()
-    (user / "Work/other/c.txt").write_text("c")
-    monkeypatch.setattr(os, "open", open_but_one)
-    outside = copied(user, "~/Work/client", "~/Work/other")
-
-    left_out = {Path(path).name: why for path, why in outside.left_out}
-    assert left_out[gone] == "it cannot be listed: No such file or directory"
-    assert (user.parent / "into/2/c.txt").read_text() == "c"
