@@ -84,9 +84,7 @@ class McpClient:
             run=guard,
             strangers=sources.vaults.strangers,
         )
-        bounds = ModuleBounds(
-            who=f"the client {self.by}", reads=reads, writes=writes, lacks="its API key's scopes"
-        )
+        bounds = ModuleBounds(who=f"the client {self.by}", reads=reads, writes=writes)
         self.vault = GrantedVault(sources.vaults, bounds, user)
 
     @asynccontextmanager

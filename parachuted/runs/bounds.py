@@ -16,12 +16,11 @@ from parachuted.vault import VaultPath, printable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleBounds:
-    """`lacks` is where a person could allow more; what it `hides` a person cannot allow."""
+    """What it `hides` a person cannot allow."""
 
     who: str
     reads: AccessGrant
     writes: AccessGrant
-    lacks: str = "permissions.{}"
     hides: Callable[[str], bool] = lambda _path: False
 
     @classmethod
@@ -30,18 +29,13 @@ class ModuleBounds:
 
     @classmethod
     def of_agent(cls, who: str, grant: Grant) -> Self:
-        lacks = "its paths or capabilities, or the module's permissions.{},"
-        return cls(who=who, reads=grant.reads, writes=grant.writes, lacks=lacks)
+        return cls(who=who, reads=grant.reads, writes=grant.writes)
 
     def limited(self, grant: CallerGrant) -> Self:
         if not grant.is_limited:
             return self
-        callers = "with the paths of the module or the key that called,"
         return replace(
-            self,
-            reads=self.reads.both(grant.reads),
-            writes=self.writes.both(grant.writes),
-            lacks=f"{self.lacks.removesuffix(',')}, {callers}",
+            self, reads=self.reads.both(grant.reads), writes=self.writes.both(grant.writes)
         )
 
     def with_files(self, what: Literal["read", "write"], files: Iterable[str]) -> Self:
@@ -82,7 +76,7 @@ class ModuleBounds:
             raise ignored(path)
         refusal = f"{self.who} may not {what}"
         if not may(path):
-            lacks = self.lacks.format(what)
-            raise ActRefusedError(f"{refusal} {printable(path)}: {lacks} does not name it")
+            why = f"its permissions.{what}, or those of who asks, do not name it"
+            raise ActRefusedError(f"{refusal} {printable(path)}: {why}")
         if path != real and not may(real):  # where it leads is not told
             raise ActRefusedError(f"{refusal} what the link {printable(path)} leads to")

@@ -87,10 +87,8 @@ class ContextTools:
     async def read_context(self, file_path: str) -> str:
         path = _named(file_path, (self._own, *self._watched))
         if path is None:
-            raise NotFoundError(
-                f"{file_path[:_SHOWN]!r} is not among the files of this task; call "
-                "list_context_files"
-            )
+            why = "is not among the files of this task; call list_context_files"
+            raise NotFoundError(f"{file_path[:_SHOWN]!r} {why}")
         data = (await run_uninterrupted(self.read, path)).data
         text = data[:_LARGEST_ANSWER].decode("utf-8", "replace")
         is_cut = len(data) > _LARGEST_ANSWER
@@ -105,14 +103,10 @@ class ContextTools:
     )
     async def update_context(self, file_path: str, section: str, content: str) -> str:
         if _named(file_path, (self._own,)) is None:
-            raise PathRefusedError(
-                f"this task may write only {printable(self._own)}, not {file_path[:_SHOWN]!r}"
-            )
+            raise PathRefusedError(f"this task may write only {printable(self._own)}")
         text = plain(content).replace("\r\n", "\n")
         if len(text.encode()) > _LARGEST_CONTENT:
-            raise EditRefusedError(
-                f"the content is larger than {_LARGEST_CONTENT} bytes; a context file is kept short"
-            )
+            raise EditRefusedError(f"the content is larger than {_LARGEST_CONTENT} bytes")
         async with self._turn:
             try:
                 return await run_uninterrupted(self._update, section.strip(), text)
@@ -150,10 +144,8 @@ class ContextTools:
         if is_history and not content.strip():
             raise EditRefusedError(f"{HISTORY} only grows, and there is nothing to add")
         if found is not None and _is_above_history(found, note):
-            raise EditRefusedError(
-                f"{section[:_SHOWN]!r} holds the section {HISTORY}, which only grows; name one "
-                "of the sections in it"
-            )
+            why = f"holds the section {HISTORY}, which only grows; name a section in it"
+            raise EditRefusedError(f"{section[:_SHOWN]!r} {why}")
         wanted: AppendToSection | ReplaceSection
         if is_history:
             now = files.store.clock()
@@ -162,8 +154,7 @@ class ContextTools:
             wanted = AppendToSection(section=name, content=added, create=True)
         else:
             wanted = ReplaceSection(section=name, content=content, create=True)
-        change = FileChange(path=path, edit=wanted, base=self._digests.get(path))
-        written = files.write(change)
+        written = files.write(FileChange(path, wanted, base=self._digests.get(path)))
         if isinstance(written, Objection):
             raise ActRefusedError(written.why)
         self.trouble = None

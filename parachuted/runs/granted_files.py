@@ -142,10 +142,7 @@ class GrantedFiles:
         """A file that was found, before it is decided whether its text is handed out."""
         with self.store.root.straight():
             if self.store.root.size(real) > _LARGEST_READ:
-                raise EditRefusedError(
-                    f"{printable(real)} is larger than {_LARGEST_READ >> 20} MB, which is not read "
-                    "at once"
-                )
+                raise EditRefusedError(f"{printable(real)} is larger than {_LARGEST_READ >> 20} MB")
             return self.store.read(real, keep=keep)
 
     def disclosed(self, real: VaultPath, content: FileContent) -> FileContent:
@@ -201,10 +198,7 @@ class GrantedFiles:
         self._refuse_tainted()
         beginning = incoming.beginning(_FRONTMATTER)
         if self._needs_mark and marked(real, beginning) is not beginning:
-            raise ActRefusedError(
-                f"{printable(real)} would not say that strangers' text led to it; write it as a "
-                "text, which is marked"
-            )
+            raise ActRefusedError("strangers' text led to that note; write it as a text")
 
         def placed(author: Author) -> WriteResult:
             self._refuse_watching(real, b"", beginning)
@@ -302,10 +296,7 @@ class GrantedFiles:
         self.user.caller().check_circle(f"writing {printable(path)}")
         real, within, bounds = self.place(path, is_named=is_named), self._calling_run, self.bounds
         if within is not None and not within.may_write_by(self.user.module):
-            raise ActRefusedError(
-                f"{bounds.who} may not write {printable(path)} for an agent that may not write "
-                "notes itself"
-            )
+            raise ActRefusedError(f"{bounds.who} may not write for an agent that may not write")
         if within is not None and self._guard is within.watch:
             bounds = replace(self._grant.limited(within.asker.grant), hides=bounds.hides)
         bounds.with_files("write", beyond).check_write(path, real)
@@ -406,10 +397,8 @@ class GrantedFiles:
         if not leaves and not self._needs_mark:
             return data
         if leaves and not old.endswith(NOTE_SUFFIXES):
-            raise ActRefusedError(
-                f"{printable(old)} holds strangers' text, and is no note that could say so "
-                "elsewhere; a person can move it"
-            )
+            why = "holds strangers' text, and is no note that could say so; a person can move it"
+            raise ActRefusedError(f"{printable(old)} {why}")
         after = marked(old, data)
         if after is not data:
             with self.user.writing(old) as wrote:
@@ -478,10 +467,8 @@ class GrantedFiles:
         except NotFoundError:
             return None
         if base not in {None, present.digest} and (real, base) not in self._bases:
-            raise NotFoundError(
-                f"the text this was decided on ({str(base)[:12]}) is not one that was read here; "
-                f"read {printable(real)} again"
-            )
+            why = "was decided on a text that is not one that was read here; read it again"
+            raise NotFoundError(f"the edit of {printable(real)} {why}")
         return present
 
     def _applied(self, real: VaultPath, edit: Edit, base: str | None, before: FileContent) -> bytes:
@@ -498,8 +485,7 @@ class GrantedFiles:
         beyond = watched_beyond(bounds.reads, path, before, after, was=was)
         if beyond is not None:
             raise ActRefusedError(
-                f"{printable(path)} may not watch {printable(beyond)}: {bounds.who} may not "
-                "read all of that"
+                f"{printable(path)} may not watch {printable(beyond)}: {bounds.who} may not read it"
             )
 
 

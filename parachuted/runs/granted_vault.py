@@ -57,6 +57,7 @@ from parachuted.tools.move import Writing, unwatched
 from parachuted.vault import (
     NOTE_SUFFIXES,
     Author,
+    Edit,
     FileContent,
     FileNames,
     IncomingFile,
@@ -153,13 +154,11 @@ class GrantedVault:
 
     async def write_bytes(self, path: str, data: bytes, *, base: str | None = None) -> str:
         """The same for a binary file."""
-        edit = ReplaceAll(data=checked(data))
-        return await self._write(FileChange(path=VaultPath.parse(path), edit=edit, base=base))
+        return await self._write(path, ReplaceAll(data=checked(data)), base=base)
 
     async def create(self, path: str, text: str) -> str:
         """Make a new note. ConflictError: there is one already."""
-        edit = ReplaceAll(data=encoded(text))
-        return await self._write(FileChange(path=VaultPath.parse(path), edit=edit, is_new=True))
+        return await self._write(path, ReplaceAll(data=encoded(text)), is_new=True)
 
     async def import_note(
         self, path: str, text: str, *, base: str | None = None, is_own: bool = False
@@ -173,15 +172,8 @@ class GrantedVault:
         data, is_persons = encoded(text), is_own and self._is_persons()
         if not is_persons and not says_stranger(data):
             data = apply_edit(SetFrontmatterKey(key="origin", value="imported"), data)
-        return await self._write(
-            FileChange(
-                path=VaultPath.parse(path),
-                edit=ReplaceAll(data=data),
-                base=base,
-                is_new=base is None,
-                is_persons=is_persons,
-            )
-        )
+        edit, is_new = ReplaceAll(data=data), base is None
+        return await self._write(path, edit, base=base, is_new=is_new, is_persons=is_persons)
 
     def _is_persons(self) -> bool:
         """At their own request, to which nothing but a trusted module of theirs answers."""
@@ -259,8 +251,7 @@ class GrantedVault:
         since are kept; a `ReplaceSpan` needs it. NotFoundError: a key to be removed is not there.
         EditRefusedError: more than the named places would change.
         """
-        edit = vault_edit(edits, base)
-        return await self._write(FileChange(path=VaultPath.parse(path), edit=edit, base=base))
+        return await self._write(path, vault_edit(edits, base), base=base)
 
     async def edit_all(self, changes: Sequence[NoteChange], *, reason: str) -> str:
         """Change several notes as one run of its own, which `parachute undo` takes back whole and
@@ -302,7 +293,7 @@ class GrantedVault:
 
     async def delete(self, path: str) -> None:
         """Remove a file; it can be undone. A link is not removed, nor what it leads to."""
-        await self._write(FileChange(path=VaultPath.parse(path), edit=None))
+        await self._write(path, None)
 
     async def move(self, source: str, target: str) -> str:
         """Give a file another path, and return its digest.
@@ -328,10 +319,8 @@ class GrantedVault:
         with await run_uninterrupted(IncomingFile, self._store.objects) as incoming:
             async for piece in chunks:
                 if incoming.size + len(piece) > _LARGEST_UPLOAD:
-                    raise EditRefusedError(
-                        f"{printable(target)} is larger than {_LARGEST_UPLOAD >> 30} GB; nothing "
-                        "was written"
-                    )
+                    largest = f"{_LARGEST_UPLOAD >> 30} GB"
+                    raise EditRefusedError(f"{printable(target)} is larger than {largest}")
                 await run_uninterrupted(incoming.write, piece)
             written = await run_uninterrupted(self.files.upload, target, incoming)
             await self._store.notice([written.path])
@@ -358,7 +347,17 @@ class GrantedVault:
         beyond = await self._beyond("read", target)
         return await run_uninterrupted(self.files.read, target, keep=keep, beyond=beyond)
 
-    async def _write(self, change: FileChange) -> str:
+    async def _write(
+        self,
+        path: str,
+        edit: Edit | None,
+        *,
+        base: str | None = None,
+        is_new: bool = False,
+        is_persons: bool = False,
+    ) -> str:
+        place = VaultPath.parse(path)
+        change = FileChange(place, edit, base=base, is_new=is_new, is_persons=is_persons)
         beyond = await self._beyond("write", change.path, is_named=change.edit is None)
         written = await run_uninterrupted(self.files.write, change, beyond)
         if isinstance(written, Objection):

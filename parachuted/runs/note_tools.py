@@ -117,10 +117,7 @@ class NoteTools:
     async def write_note(self, path: str, text: str) -> Mapping[str, object]:
         base, text = self.seen.whole(path), plain(text)
         if base is None and await self.vault.exists(path):
-            raise NotFoundError(
-                f"{path} is there already, and you have not read it; read it, then decide what its "
-                "whole text is to be"
-            )
+            raise NotFoundError(f"{path} is there already, and you have not read it; read it first")
         write = (
             partial(self.vault.create, path, text)
             if base is None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from typing import TypeAlias
 
@@ -102,9 +102,7 @@ def _word(value: object) -> str:
         return str(value).lower()
     if isinstance(value, str | int | float):
         return str(value)
-    raise EditRefusedError(
-        f"a key is looked for by a text, a number, true or false, not by a {type(value).__name__}"
-    )
+    raise EditRefusedError("a key is looked for by a text, a number, true or false")
 
 
 def vault_edit(edits: Sequence[NoteEdit], base: str | None) -> Edit:
@@ -117,15 +115,13 @@ def vault_edit(edits: Sequence[NoteEdit], base: str | None) -> Edit:
         if isinstance(edit, ReplaceSpan)
     )
     if spans and base is None:
-        raise EditRefusedError(
-            "a span is one of the text that was read: name it by base=note.digest"
-        )
+        raise EditRefusedError("a span is one of the text that base=note.digest names")
     found: list[Edit] = [ReplaceSpans(spans=spans)] if spans else []
     found += [_edit(edit) for edit in edits if not isinstance(edit, ReplaceSpan)]
     return found[0] if len(found) == 1 else SeveralEdits(edits=tuple(found))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FileChange:
     """One write. Without an `edit` the file is removed; `is_new`: there may be no file yet.
     `is_persons`: a person's own words, whatever was read before; `source`: moved from there, no
@@ -134,6 +130,7 @@ class FileChange:
 
     path: VaultPath
     edit: Edit | None
+    _: KW_ONLY
     base: str | None = None
     is_new: bool = False
     is_persons: bool = False
@@ -143,9 +140,9 @@ class FileChange:
 def file_change(change: NoteChange) -> FileChange:
     path = VaultPath.parse(change.path)
     if change.text is not None:
-        return FileChange(path=path, edit=ReplaceAll(data=encoded(change.text)), is_new=True)
+        return FileChange(path, ReplaceAll(data=encoded(change.text)), is_new=True)
     edit = None if change.edits is None else vault_edit(change.edits, change.base)
-    return FileChange(path=path, edit=edit, base=change.base)
+    return FileChange(path, edit, base=change.base)
 
 
 def _edit(edit: NoteEdit) -> Edit:
@@ -160,9 +157,7 @@ def _edit(edit: NoteEdit) -> Edit:
         case AppendSection():
             return AppendToSection(section=edit.section, content=edit.content, create=True)
         case _:
-            raise EditRefusedError(
-                f"{type(edit).__name__} is not a change of a note, such as SetKey or SetSection"
-            )
+            raise EditRefusedError(f"{type(edit).__name__} is not a change of a note")
 
 
 def _value(value: object) -> str | int | float | bool | list[str]:
@@ -248,17 +243,13 @@ def decoded(path: str, data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise EditRefusedError(
-            f"{printable(path)} is not UTF-8 text; read_bytes reads it"
-        ) from error
+        raise EditRefusedError(f"{printable(path)} is not UTF-8 text") from error
 
 
 def encoded(text: str) -> bytes:
     """Raises TypeError or EditRefusedError for what can be no note."""
     if not isinstance(text, str):
-        raise TypeError(
-            f"a note is written as text, not as {type(text).__name__}; write_bytes writes bytes"
-        )
+        raise TypeError("a note is written as text; write_bytes writes bytes")
     try:
         return checked(text.encode())
     except UnicodeEncodeError as error:

@@ -75,9 +75,7 @@ def _place(path: str, user_home: Path, never: tuple[Path, ...]) -> Path:
         raise ReadRefusedError("what begins with a dot is not shown to agents")
     shut = [real_path(path) for path in (*never, user_home)]
     if any(is_in(path, real) for path in shut) or any(is_in(real, path) for path in shut[:-1]):
-        raise ReadRefusedError(
-            "it holds what agents are not shown as a whole; name a folder within"
-        )
+        raise ReadRefusedError("it holds what agents are not shown; name a folder within")
     if real == Path("/") or any(is_in(real, Path(path)) for path in _MACHINES):
         raise ReadRefusedError("it belongs to the machine")
     return real

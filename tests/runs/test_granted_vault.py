@@ -41,12 +41,12 @@ def module_rig(module_rig):
             for path in ("", "/etc/passwd", "../x", "Daily/../Private/secret.md", "Daily//x.md")
         ],
         *[(path, PathRefusedError, None) for path in ("~/x", "Daily/a\0b", "./Daily/x")],
-        (SECRET, ActRefusedError, r"daily may not read Private/secret\.md: permissions\.read does"),
+        (SECRET, ActRefusedError, r"daily may not read Private/secret\.md: its permissions\.read"),
         *[
-            (path, ActRefusedError, "does not name it")  # whether it is there does not show
+            (path, ActRefusedError, "do not name it")  # whether it is there does not show
             for path in ("private/secret.md", "Private/none.md", "DAILY/monday.md", "Dailyx/a.md")
         ],
-        ("Daily", ActRefusedError, "does not name it"),
+        ("Daily", ActRefusedError, "do not name it"),
         (".parachute/audit/today.jsonl", PathRefusedError, "is hidden"),
         ("Modules/daily/module.py", PathRefusedError, "is hidden"),
         ("Daily/no.md", NotFoundError, None),
@@ -176,7 +176,9 @@ async def test_what_is_a_programs_is_not_written_whatever_the_permissions_say(mo
 async def test_to_read_is_not_to_write_and_to_write_is_not_to_read(module_rig):
     reader, writer = module_rig.bounded(read=["Daily/**"]), module_rig.bounded(write=["Inbox/**"])
 
-    with pytest.raises(ActRefusedError, match=r"not write Daily/monday\.md: permissions\.write"):
+    with pytest.raises(
+        ActRefusedError, match=r"not write Daily/monday\.md: its permissions\.write"
+    ):
         await reader.append(MONDAY, "Log", "- mine")
     assert await writer.create("Inbox/a.md", "mine\n") == digest_of(b"mine\n")
     with pytest.raises(ActRefusedError):
@@ -313,7 +315,7 @@ async def test_a_call_for_a_key_with_paths_reaches_what_both_reach(module_rig, d
         assert [hit.path for hit in await daily.search("heliotrope")] == ["Daily/work/a.md"]
         await daily.append("Daily/work/a.md", "Log", "- x")
         for path in (MONDAY, SECRET):
-            with pytest.raises(ActRefusedError, match="key that called"):
+            with pytest.raises(ActRefusedError, match="of who asks"):
                 await daily.read(path)
             with pytest.raises(ActRefusedError):
                 await daily.write(path, "x")
