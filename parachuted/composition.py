@@ -49,7 +49,7 @@ from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.manager import ModuleManager, ask_to_load
 from parachuted.modules.hosting.module_agents import AgentService, ModuleAgents
-from parachuted.modules.hosting.module_containers import ModuleContainers
+from parachuted.modules.hosting.module_containers import ContainerHost, ModuleContainers
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
 from parachuted.modules.hosting.outside_folders import OutsideAccess
 from parachuted.modules.hosting.schedules import ModuleScheduler
@@ -58,7 +58,6 @@ from parachuted.modules.hosting.system_files import SystemFiles
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.prompts import ModulePrompts
-from parachuted.processes.heavy import load_heavy_here
 from parachuted.processes.memory import trim_memory
 from parachuted.runs.agent_briefing import AgentBriefing, AgentTools
 from parachuted.runs.agent_hooks import RunHooks
@@ -398,10 +397,7 @@ def build_modules(
         services = ModuleContext(approved, sources)
         if approved.trust != "untrusted":
             return InProcessHost(approved, services, make_run, services.close)
-        made: ModuleHost = load_heavy_here("containers").ContainerHost(
-            approved, services, make_run, services.close, containers
-        )
-        return made
+        return ContainerHost(approved, services, make_run, services.close, containers)
 
     reach = AuthorReach(authenticator.ring.identity, authenticator.holds, agents.active_runs)
     audit = ModuleAudit(vault.audit, watched.clock)

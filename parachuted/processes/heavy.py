@@ -16,7 +16,6 @@ HEAVY = {
     "claude": "parachuted.agents.claude.backend",  # with claude_agent_sdk and mcp: 0.8 s, 40 MB
     "mcp": "parachuted.mcp.protocol",  # with mcp: 0.5 s, 28 MB
     "mcp_client": "parachuted.mcp.connection",  # with mcp and httpx2
-    "containers": "parachuted.modules.hosting.container_host",  # 15 ms; for untrusted modules
     "sandbox": "parachuted.agents.sandbox.engine",  # with docker: 100 ms, 8 MB
     "jsonschema": "jsonschema.validators",  # 60 ms, 3 MB
     # with the vault: 100 ms, 5 MB in a module's process; only a text with private parts needs it

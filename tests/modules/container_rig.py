@@ -15,8 +15,7 @@ from typing import Any
 from parachuted.agents.sandbox import ContainerProgram
 from parachuted.api import ApiMiddleware, HostGuard, KeyAuthenticator, serve_module
 from parachuted.keys import KeyFile, KeyRing
-from parachuted.modules.hosting.container_host import ContainerHost
-from parachuted.modules.hosting.module_containers import ModuleContainers
+from parachuted.modules.hosting.module_containers import ContainerHost, ModuleContainers
 from parachuted.texts.times import utc_now
 from parachuted.vault import VaultRoot
 from tests.modules.module_rig import MemoryAudit

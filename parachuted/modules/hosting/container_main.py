@@ -12,12 +12,11 @@ import os
 import sys
 import threading
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import AbstractContextManager
-from contextvars import ContextVar
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 from uuid import uuid4
 
 import aiohttp
@@ -25,7 +24,7 @@ from pydantic import TypeAdapter
 
 from parachuted.access.caller import NO_CALLER
 from parachuted.access.notes import NoteBatch, NoteStream, Upload
-from parachuted.errors import ActRefusedError, EditRefusedError, ModuleFailedError
+from parachuted.errors import ActRefusedError, ModuleFailedError
 from parachuted.modules.hosting.host import Args, HandlerCall, InterfaceMethods
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.service_calls import (
@@ -33,7 +32,6 @@ from parachuted.modules.hosting.service_calls import (
     API_SOCKET,
     CALL_HEADER,
     ERRORS,
-    LARGEST_UPLOAD,
     LINES,
     METHODS,
     SERVICES,
@@ -53,7 +51,6 @@ from parachuted.vault import NOTE_SUFFIXES
 CALL: ContextVar[str] = ContextVar("parachuted_call", default="")
 """The id of the call that the code works on; all that it begins has it too."""
 
-_NOW_S = 30.0
 _OK = 200
 _ABSENT = uuid4().hex  # the default of a state value that is absent
 _DECLARED: TypeAdapter[ModuleDeclaration] = TypeAdapter(ModuleDeclaration)
@@ -110,12 +107,8 @@ class _ServedModule(logging.Handler):
         except Exception as error:  # noqa: BLE001  it goes to the caller
             self.say(call=call, error=SentError.of(error))
             return
-        if isinstance(result, BytesResponse):
-            self.say(call=call, file=result)
-        elif isinstance(result, Response):
-            self.say(call=call, response=result)
-        else:
-            self.say(call=call, value=result)
+        kinds = {BytesResponse: "file", Response: "response"}
+        self.say(call=call, **{kinds.get(type(result), "value"): result})
 
     async def _done(self, verb: str, asked: dict[str, Any]) -> object:
         if verb == "start":
@@ -152,9 +145,6 @@ class DaemonConnection:
 
     def __init__(self, at: str, key: str, module: str) -> None:
         self._at, self._key, self._module = at, key, module
-        self._session: aiohttp.ClientSession | None = None
-        self._loop = asyncio.new_event_loop()  # of its own, so that synchronous code can wait
-        threading.Thread(target=self._loop.run_forever, name="daemon", daemon=True).start()
 
     async def ask(self, service: str, /, *args: object, **kwargs: object) -> Any:  # noqa: ANN401  what the service returns
         method = METHODS[service]
@@ -162,31 +152,21 @@ class DaemonConnection:
 
     def ask_now(self, service: str, /, *args: object) -> Any:  # noqa: ANN401  what the service returns
         """The same for synchronous code; it blocks the loop until the answer arrives."""
-        method = METHODS[service]
-        return method.load_result(self._begin(service, method.dump_body(args, {})).result(_NOW_S))
+        with ThreadPoolExecutor(1) as thread:
+            asking = partial(asyncio.run, self.ask(service, *args))
+            return thread.submit(copy_context().run, asking).result()
 
     async def send(self, service: str, body: bytes) -> bytes:
-        return await asyncio.wrap_future(self._begin(service, body))
-
-    def _begin(self, service: str, body: bytes) -> Future[bytes]:
-        sending = self._send(service, body, {CALL_HEADER: CALL.get()})
-        return asyncio.run_coroutine_threadsafe(sending, self._loop)
-
-    async def _send(self, service: str, body: bytes, headers: Mapping[str, str]) -> bytes:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                "http://localhost",
-                connector=aiohttp.UnixConnector(self._at, limit=48),
-                timeout=aiohttp.ClientTimeout(total=None),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                headers={
-                    "Authorization": f"Bearer {self._key}",
-                    "Content-Type": "application/json",
-                },
-            )
         path = SERVICES.format(name=self._module, service=service)
         try:
-            async with self._session.post(path, data=body, headers=headers) as response:
+            async with aiohttp.request(
+                "POST",
+                f"http://localhost{path}",
+                data=body,
+                headers={"Authorization": f"Bearer {self._key}", CALL_HEADER: CALL.get()},
+                connector=aiohttp.UnixConnector(self._at),
+                timeout=aiohttp.ClientTimeout(total=None),
+            ) as response:
                 answer = await response.read()
         except aiohttp.ClientError as error:
             raise ModuleFailedError(f"the daemon did not answer: {error}") from error
@@ -222,14 +202,8 @@ class HttpVault(HttpAccess):
             yield NoteBatch(notes=tuple(notes), left_out=left_out)
 
     async def upload(self, path: str, chunks: AsyncIterable[bytes]) -> Upload:
-        data = bytearray()
-        async for piece in chunks:
-            data += piece
-            if len(data) > LARGEST_UPLOAD:
-                raise EditRefusedError(
-                    f"a module in a container uploads at most {LARGEST_UPLOAD >> 20} MB"
-                )
-        found: Upload = await self._daemon.ask("upload_bytes", path, bytes(data))
+        data = b"".join([piece async for piece in chunks])
+        found: Upload = await self._daemon.ask("upload_bytes", path, data)
         return found
 
 
@@ -271,12 +245,6 @@ class HttpServices:
         found: CurrentCall = self.daemon.ask_now("current_call")
         return found
 
-    def on_behalf_of(
-        self, person: str, *, is_strangers: bool = False
-    ) -> AbstractContextManager[None]:
-        del is_strangers
-        raise ActRefusedError(f"only a trusted module may act for a person, such as {person[:80]}")
-
     def publish(self, event: str, data: Mapping[str, object]) -> None:
         self.daemon.ask_now("publish", event, data)
 
@@ -287,8 +255,8 @@ class HttpServices:
         is_there = self.daemon.ask_now("has_interface", name)
         return InterfaceMethods(name, call) if is_there else None
 
-    async def resolve_suggestion(self, suggestion_id: str, decision: str) -> str:
-        raise ActRefusedError(f"only a trusted module may {decision[:20]} {suggestion_id[:80]}")
+    def __getattr__(self, name: str) -> NoReturn:
+        raise ActRefusedError(f"only a trusted module may use {name}")
 
 
 if __name__ == "__main__":

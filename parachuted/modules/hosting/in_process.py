@@ -20,9 +20,10 @@ from importlib.machinery import (
     SOURCE_SUFFIXES,
     ExtensionFileLoader,
     FileFinder,
+    ModuleSpec,
     SourceFileLoader,
 )
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib.util import module_from_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn, TypeVar, cast
@@ -75,21 +76,18 @@ def load_class(approved: ApprovedModule) -> type[Module]:
     """
     name, file = approved.name, approved.manifest.module.removesuffix(".py")
     try:
-        is_approved = read_tree(approved.copy).digest == approved.tree
+        is_approved, why = read_tree(approved.copy).digest == approved.tree, "it was changed"
     except UnfitError as error:
-        raise ModuleFailedError(
-            f"the approved copy of {name} cannot be read, so it does not run: {error}"
-        ) from error
+        is_approved, why = False, str(error)
     if not is_approved:
         raise ModuleFailedError(
-            f"the approved copy of {name} is not what was approved, so it does not run; approve "
-            "it again"
+            f"the copy of {name} is not what was approved, so it does not run ({why}); approve it "
+            "again"
         )
     unload(approved)
     try:
         _load_package(approved)
-        module = importlib.import_module(f"{package_name(approved)}.{file}")
-        return _class_of(module, name)
+        return _class_of(importlib.import_module(f"{package_name(approved)}.{file}"), name)
     except BaseException as error:  # a module may raise SystemExit at import: it has failed
         unload(approved)
         if isinstance(error, ModuleFailedError):
@@ -129,17 +127,12 @@ def _load_package(approved: ApprovedModule) -> None:
     import_paths = [str(path) for path in approved.import_paths]
     sys.path.extend(import_paths)
     importlib.invalidate_caches()
-    spec = spec_from_file_location(
-        name,
-        front,
-        loader=_SourceLoader(name, str(front)),
-        submodule_search_locations=[copy],
-    )
-    if spec is None or spec.loader is None:
-        raise ModuleFailedError(f"{front} cannot be loaded")
+    loader = _SourceLoader(name, str(front))
+    spec = ModuleSpec(name, loader, origin=loader.path, is_package=True)
+    spec.submodule_search_locations, spec.has_location = [copy], True
     package = sys.modules[name] = module_from_spec(spec)
     setattr(package, _IMPORT_PATHS, import_paths)
-    spec.loader.exec_module(package)
+    loader.exec_module(package)
 
 
 def _class_of(module: ModuleType, name: str) -> type[Module]:

@@ -47,7 +47,6 @@ API_SOCKET = "api.sock"
 CALL_HEADER = "X-Parachute-Call"
 SERVICES = "/api/modules/{name}/services/{service}"
 LARGEST_BODY = 16 << 20
-LARGEST_UPLOAD = 5 << 20  # as base64 in JSON it has room in a request
 _MOST_MISTAKES, _MOST_TEXT = 5, 20_000
 _STRICT = ConfigDict(extra="forbid", strict=True, ser_json_bytes="base64", val_json_bytes="base64")
 _BASE64 = ConfigDict(extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
@@ -204,7 +203,7 @@ _BY_NAME: Mapping[str, type[Exception]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_BASE64)
+@dataclass(frozen=True, slots=True, kw_only=True, config={**_BASE64, "extra": "ignore"})
 class SentError:
     """Only errors that authors or callers are promised keep their class; the texts are those of a
     ConflictError.
@@ -270,10 +269,9 @@ class _RemoteObject(dict[str, object]):
     """A dataclass of another module, as JSON: `mention.confidence` is `mention["confidence"]`."""
 
     def __getattr__(self, name: str) -> object:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(name) from None
+        if name not in self:
+            raise AttributeError(name)
+        return self[name]
 
 
 def remote_value(value: object) -> object:

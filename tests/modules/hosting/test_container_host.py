@@ -23,8 +23,8 @@ from parachuted.access.strangers import Taint
 from parachuted.agents.sandbox import Sandboxes
 from parachuted.agents.sandbox.options import LABEL
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.hosting.container_host import ContainerHost
 from parachuted.modules.hosting.host import HandlerCall
+from parachuted.modules.hosting.module_containers import ContainerHost
 from parachuted.modules.registry.arguments import RequestParts
 from tests.modules import container_rig
 from tests.modules.container_rig import ContainerRig
@@ -160,14 +160,13 @@ FORGED = """
 @route("POST", "/ask")
 async def ask(self, target: str, call: str = ""):
     daemon = self._services.daemon
-    await self.state.get("key")  # whose session has the key
-    session = daemon._session
+    import aiohttp
     from parachuted.modules.hosting.container_main import CALL
-    headers = {"X-Parachute-Call": call or CALL.get()}
-    async def post():
-        async with session.post(target, data=b"{}", headers=headers) as response:
+    headers = {"Authorization": f"Bearer {daemon._key}", "X-Parachute-Call": call or CALL.get()}
+    at = aiohttp.UnixConnector(daemon._at)
+    async with aiohttp.ClientSession("http://localhost", connector=at, headers=headers) as session:
+        async with session.post(target, data=b"{}") as response:
             return response.status
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(post(), daemon._loop))
 """
 TARGETS = {
     "/api/modules/daily/services/current_call": 200,

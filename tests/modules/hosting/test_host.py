@@ -23,9 +23,9 @@ from parachuted.errors import (
 )
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.modules import CurrentCall
-from parachuted.modules.hosting.container_host import ContainerHost
 from parachuted.modules.hosting.host import HandlerCall, ModuleHost
 from parachuted.modules.hosting.in_process import InProcessHost
+from parachuted.modules.hosting.module_containers import ContainerHost
 from parachuted.modules.hosting.outside_folders import OutsideFolders
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.arguments import RequestParts
@@ -248,17 +248,14 @@ async def goes_well(running: ModuleHost, handler: str) -> None:
 
 
 async def test_a_failure_is_kept_as_the_traceback_until_it_goes_well(running):
+    """A loop without an end is one, at its limit."""
     said = await refused(running.call(HandlerCall("odd")))
-
     assert "secret" not in said
     assert 'raise KeyError("secret")  # here' in running.problem
     await goes_well(running, "odd")
 
-
-async def test_an_endless_loop_of_awaits_ends_at_its_limit(running):
     await refused(running.call(HandlerCall("endless", timeout_s=0.1)))
     assert "not done after 0.1 s" in running.problem
-
     await goes_well(running, "endless")
 
 

@@ -170,15 +170,7 @@ def test_a_very_long_traceback_is_reported_by_its_end():
     assert text.endswith("end")
 
 
-STREAMS = """
-@route("GET", "/ticks")
-async def ticks(self):
-    try:
-        for number in range(10_000):
-            yield number
-    finally:
-        await self.state.put("closed", number)
-
+ENDING = """
 @route("GET", "/ending")
 async def ending(self):
     try:
@@ -192,22 +184,9 @@ async def ending(self):
 """
 
 
-async def test_who_leaves_a_stream_ends_its_generator(make):
-    services = StubServices()
-    running = make(STREAMS, services=services)
-    await running.start()
-    stream = running.stream(HandlerCall("ticks"))
-    assert [await anext(stream), await anext(stream)] == [0, 1]
-
-    await stream.aclose()
-
-    await until(lambda: "closed" in services.state.kept)
-    assert services.state.kept["closed"] == 1
-
-
 async def test_a_reader_that_leaves_twice_cuts_no_end_of_a_stream_short(make):
     services = StubServices()
-    running = make(STREAMS, services=services)
+    running = make(ENDING, services=services)
     await running.start()
     read = list[object]()
 

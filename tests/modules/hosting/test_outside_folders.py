@@ -42,39 +42,25 @@ def folders(home, caller):
     return OutsideFolders("garden", ["~/Projects"], access, lambda: caller)
 
 
-async def test_a_file_of_a_named_folder_is_read_and_counts_as_a_strangers(home, folders, caller):
+async def test_what_is_read_counts_as_a_strangers_outside_of_the_persons_own(home, folders, caller):
     """No command is advised that would name other folders."""
     (home / "Projects/a,~/Secret").mkdir(parents=True)
     (home / "Projects/a,~/Secret/AGENTS.md").write_text("# A\n")
-    assert not caller.taint
     await folders.read("~/Projects/a,~/Secret/AGENTS.md")
-    assert "config set" not in caller.taint.why()
-    assert await folders.read("~/Projects/garden/AGENTS.md") == "# Garden\n"
     assert caller.taint
+    assert "config set" not in caller.taint.why()
     assert await folders.read(f"{home}/Projects/garden/beds/one.md") == "one\n"
 
-
-async def test_what_lies_in_a_folder_of_the_persons_own_is_no_strangers(home, caller):
-    access = outside(home, own=["~/Projects/garden"])
-    folders = OutsideFolders("garden", ["~/Projects"], access, lambda: caller)
-
-    assert await folders.read(f"{home}/Projects/garden/AGENTS.md") == "# Garden\n"
-    assert not caller.taint
-    await folders.read("~/Projects/vault/diary.md")
-    assert (
-        "parachute config set agent.own_folders '~/Projects/garden, ~/Projects/vault'"
-        in caller.taint.why()
-    )
-
-
-async def test_a_folder_is_theirs_with_what_is_below_it_alone(home, caller):
+    caller = Caller()
     access = outside(home, own=["~/Projects/garden/beds"])
     folders = OutsideFolders("garden", ["~/Projects"], access, lambda: caller)
-
-    await folders.read("~/Projects/garden/beds/one.md")
+    assert await folders.read(f"{home}/Projects/garden/beds/one.md") == "one\n"
     assert not caller.taint
-    await folders.read("~/Projects/garden/AGENTS.md")
-    assert caller.taint
+    assert await folders.read("~/Projects/garden/AGENTS.md") == "# Garden\n"
+    assert (
+        "parachute config set agent.own_folders '~/Projects/garden/beds, ~/Projects/garden'"
+        in caller.taint.why()
+    )
 
 
 @pytest.mark.parametrize(
