@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.report import Figure
 from parachuted.audit.chain import NullAuditRecorder
-from parachuted.events import Bus
+from parachuted.events import Bus, Problems
 from parachuted.hooks import HookDecision, HookEvent
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import EventPublisher
@@ -25,7 +25,6 @@ from parachuted.modules.hosting.host import HandlerCall
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.manager import ModuleManager, ask_to_load
 from parachuted.modules.hosting.schedules import ModuleScheduler
-from parachuted.modules.hosting.status import ModuleReports
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.skeleton import new_module
@@ -74,12 +73,13 @@ async def _measured(vault: Path, trust: ModuleApprovals) -> list[Figure]:
             ModuleScheduler(clock, None, audit),
         ),
         audit,
-        ModuleReports(bus, lambda _subject, _problem: None),
+        bus,
+        Problems(bus),
     )
     began = time.perf_counter()
     await found.sync()
     started = time.perf_counter() - began
-    running = sum(status.serving for status in found.status())
+    running = sum(status.where is not None for status in found.status())
     if running < _MODULES:
         raise RuntimeError(
             f"only {running} of {_MODULES} modules began: "

@@ -53,7 +53,6 @@ from parachuted.modules.hosting.module_containers import ContainerHost, ModuleCo
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
 from parachuted.modules.hosting.outside_folders import OutsideAccess
 from parachuted.modules.hosting.schedules import ModuleScheduler
-from parachuted.modules.hosting.status import ModuleReports
 from parachuted.modules.hosting.system_files import SystemFiles
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule
@@ -408,7 +407,8 @@ def build_modules(
         partial(ask_to_load, hooks, folder, watched.clock),
         exchange,
         audit,
-        ModuleReports(watched.bus, watched.problems.set),
+        watched.bus,
+        watched.problems,
     )
     helper = maintenance(SystemFiles(home, folder).tools)
     core_agents = {helper.name: helper}

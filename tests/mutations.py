@@ -44,7 +44,7 @@ MUTATIONS = (
     Mutation(
         name="modules: a file event carries the module's whole rights",
         file="parachuted/modules/hosting/event_publisher.py",
-        old='if self._reach is None or "by" not in event.data:',
+        old='if self._reach is None or "by" not in data:',
         new="if True:",
         tests="tests/stories/test_file_authors.py",
     ),

@@ -12,21 +12,16 @@ from pathlib import Path
 
 from parachuted.access.caller import Caller, current
 from parachuted.errors import StorageFailedError
-from parachuted.events import Bus, Event
+from parachuted.events import Bus, Event, Problems
 from parachuted.hooks import HookDecision, HookEvent
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import EventPublisher
-from parachuted.modules.hosting.exchange import (
-    CallingModule,
-    Interfaces,
-    ModuleExchange,
-    ProvidedInterface,
-)
-from parachuted.modules.hosting.host import HandlerCall
+from parachuted.modules.hosting.exchange import Interfaces, ModuleExchange
+from parachuted.modules.hosting.host import HandlerCall, InterfaceMethods
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.manager import ModuleManager, ask_to_load
 from parachuted.modules.hosting.schedules import ModuleScheduler
-from parachuted.modules.hosting.status import ModuleReports, ModuleStatus
+from parachuted.modules.hosting.status import ModuleStatus
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule, TrustLevel
 from parachuted.modules.registry.arguments import RequestParts
@@ -79,11 +74,11 @@ class ManagerRig:
         self.home.mkdir(exist_ok=True, mode=0o700)
         self.asker, self.memory = ObjectingHooks(), dict[str, Memory]()
         self.ahead = timedelta()
-        self.problems: dict[str, str | None] = {}
         self.events: list[Event] = []
         self.audit = MemoryAudit()
         self.bus = Bus(self.clock)
         self.bus.subscribe(self.events.append)
+        self.problems = Problems(self.bus)
         self.trust = FailingApprovals(self.home, self.vault, env=dict(os.environ))
         audit = ModuleAudit(self.audit, self.clock)
         self.exchange = ModuleExchange(
@@ -97,15 +92,14 @@ class ManagerRig:
             partial(ask_to_load, self.asker, self.vault, self.clock),
             self.exchange,
             audit,
-            ModuleReports(self.bus, self.problems.__setitem__),
+            self.bus,
+            self.problems,
         )
         self.modules.look_every_s = 0.05
 
-    def find(self, name: str) -> ProvidedInterface | None:
+    def find(self, name: str) -> InterfaceMethods | None:
         """What anybody calls that interface by."""
-        return self.modules.interfaces.get(
-            name, CallingModule(own=Caller, delegated=lambda caller: caller)
-        )
+        return self.modules.interfaces.get(name, "", lambda: (Caller(), Caller()))
 
     def clock(self) -> datetime:
         return datetime.now(UTC) + self.ahead

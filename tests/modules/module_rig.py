@@ -28,7 +28,6 @@ from parachuted.events import Bus, Event
 from parachuted.history.run_account import RunAccounts
 from parachuted.hooks import Hooks
 from parachuted.modules.hosting.audited import ModuleAudit
-from parachuted.modules.hosting.exchange import CallingModule
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
 from parachuted.modules.hosting.outside_folders import OutsideAccess
@@ -187,7 +186,7 @@ class RigExchange:
     def writing(self, _path: str, _caller: Caller) -> Any:
         return nullcontext(lambda _written: None)
 
-    def get(self, name: str, _caller: CallingModule) -> object | None:
+    def get(self, name: str, *_more: object) -> object | None:
         return self._interfaces.get(name)
 
 

@@ -24,7 +24,7 @@ from parachuted.api.http.module_content import ModuleStream, RequestBody
 from parachuted.api.http.route import ApiCall, Route, handler_of, json_object, query_values
 from parachuted.keys import NOWHERE, Identity
 from parachuted.modules.hosting.audited import para_ids_of
-from parachuted.modules.hosting.exchange import MatchedRoute
+from parachuted.modules.hosting.exchange import ModuleRoute
 from parachuted.modules.hosting.host import HandlerCall, ModuleHost
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.status import ModuleFinding
@@ -73,7 +73,7 @@ class ModuleDispatcher:
         for path in _places(request):
             found = self._modules.routes.find(request.method, path)
             if found is not None:
-                return self._route(request.method, found), found.path_values
+                return self._route(request.method, found), dict(found.path_values)
         path = request.rel_url.path_safe
         other = self._tool(request.method, path) or self._unserved(request.method, path)
         return None if other is None else (other, {})
@@ -84,12 +84,12 @@ class ModuleDispatcher:
         names |= {RESERVED_PATHS[place] for place in map(reserved_path, paths) if place is not None}
         return not names.isdisjoint(self._starting())
 
-    def _route(self, method: str, found: MatchedRoute) -> Route:
+    def _route(self, method: str, found: ModuleRoute) -> Route:
         spec = found.spec
         return Route(
             method=method,
-            path=f"{spec.prefix or _PREFIX + found.module}{spec.path}",
-            module=found.module,
+            path=f"{spec.prefix or _PREFIX + found.host.name}{spec.path}",
+            module=found.host.name,
             capability=None if spec.secret_header else spec.capability,
             handle=partial(self._serve, found.host, spec),
             largest_body=spec.max_bytes,
@@ -97,7 +97,7 @@ class ModuleDispatcher:
         )
 
     def declared(self) -> list[ModuleDeclaration]:
-        return self._modules.declared()
+        return [host.declared for host in self._modules.hosts()]
 
     def methods(self, request: web.Request) -> tuple[str, ...]:
         return next(filter(None, map(self._modules.routes.allowed, _places(request))), ())
@@ -130,7 +130,7 @@ class ModuleDispatcher:
     def _unserved(self, method: str, path: str) -> Route | None:
         """The answer at a place reserved for a module that does not serve it."""
         place = reserved_path(path)
-        served = {route.prefix for module in self._modules.declared() for route in module.routes}
+        served = {route.prefix for module in self.declared() for route in module.routes}
         if place is None or place in served or RESERVED_PATHS[place] in self._starting():
             return None
         return Route(

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,15 +18,16 @@ from parachuted.access.caller import NO_CALLER, Caller
 from parachuted.access.events import EventFilter
 from parachuted.access.grant import grant_of
 from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
+from parachuted.events import Bus, Problems
 from parachuted.hooks import HookEvent, Hooks
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.event_publisher import Inbox
-from parachuted.modules.hosting.exchange import ModuleExchange, start_order
+from parachuted.modules.hosting.exchange import ModuleExchange
 from parachuted.modules.hosting.host import COMMAND_LIMIT_S, HandlerCall, ModuleHost
-from parachuted.modules.hosting.status import ModuleFinding, ModuleReports, ModuleStatus, status_of
+from parachuted.modules.hosting.status import ModuleFinding, ModuleStatus, status_of
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule, ModuleEntry, reads_any_note
-from parachuted.modules.registry.declaration import ModuleDeclaration, ToolSpec
+from parachuted.modules.registry.declaration import ToolSpec
 from parachuted.modules.results import Finding
 from parachuted.processes.beat import next_beat
 from parachuted.runs.agent_tools import ModuleTrust
@@ -34,21 +35,25 @@ from parachuted.runs.agent_tools import ModuleTrust
 log = logging.getLogger(__name__)
 
 _BEFORE_LOAD = "module.load.before"
-_SLOW = (
-    "it handles events more slowly than they come, so some were dropped; restart it "
-    "when that is mended"
+_SLOW = "it handles events more slowly than they come, so some were dropped"
+_CHANGED = (
+    "its folder is not what was approved; `parachute modules diff {0}` shows how, "
+    "`parachute modules approve {0}` takes it"
 )
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Module:
-    """One module that may run. `problem` is why it could not start, which leaves `host` None."""
+    """One module that may run. `problem` is why it could not start, which leaves `host` None;
+    `reported` is the failure that was published last.
+    """
 
     approved: ApprovedModule
     host: ModuleHost | None = None
     inbox: Inbox | None = None
     delivery: asyncio.Task[None] | None = None
     problem: str | None = None
+    reported: str | None = None
 
     @property
     def failure(self) -> str | None:
@@ -79,14 +84,16 @@ class ModuleManager:
         ask_to_load: Callable[[ApprovedModule], Awaitable[None]],
         exchange: ModuleExchange,
         audit: ModuleAudit,
-        reports: ModuleReports,
+        bus: Bus,
+        problems: Problems,
     ) -> None:
         self._trust, self._make_host, self._ask_to_load = trust, make_host, ask_to_load
-        self._exchange, self._audit, self._reports = exchange, audit, reports
+        self._exchange, self._audit, self._bus, self._problems = exchange, audit, bus, problems
         self.routes, self.interfaces = exchange.routes, exchange.interfaces
         self.scheduler = exchange.scheduler
         self._modules: dict[str, _Module] = {}
         self._entries: list[ModuleEntry] = []
+        self._changed: dict[str, str | None] = {}
         self.look_every_s, self._is_behind = 2.0, True
         self._lock = asyncio.Lock()
         self._has_started, self._may_answer = False, asyncio.Event()
@@ -108,9 +115,8 @@ class ModuleManager:
                 self._reports.publish_changes(entries)
 
     async def stop(self) -> None:
-        self._exchange.events.deliver_to(())
         async with self._lock:
-            await self._end(list(self._modules.values()))
+            await self._end([module.approved for module in self._modules.values()])
 
     async def run(self) -> None:
         """Start all that may run, run schedules, and follow approvals, until cancelled.
@@ -121,7 +127,7 @@ class ModuleManager:
                 while True:
                     await self._look()
                     self.scheduler.begin_due(group)
-                    self._publish_failures()
+                    self._report()
                     await next_beat(self.look_every_s)
         finally:
             self.scheduler.stop()
@@ -133,17 +139,18 @@ class ModuleManager:
             ready = await asyncio.to_thread(self._trust.ready, names)
             self._entries = await asyncio.to_thread(self._trust.entries)
             wanted = {approved.name: approved for approved in ready}
-            outdated = [
-                module
-                for name, module in self._modules.items()
-                if (names is None or name in names) and wanted.get(name) != module.approved
-            ]
-            await self._end(outdated)
+            await self._end(
+                [
+                    module.approved
+                    for name, module in self._modules.items()
+                    if (names is None or name in names) and wanted.get(name) != module.approved
+                ]
+            )
             new = [approved for approved in ready if approved.name not in self._modules]
-            await self._begin(new)
-            self._reports.publish_changes(self._entries)
-            self._reports.say(await asyncio.to_thread(lambda: self._trust.problem))
-            self._publish_failures()
+            for group in start_order(new):
+                await asyncio.gather(*map(self._begin_one, group))
+            self._problems.set("modules", await asyncio.to_thread(lambda: self._trust.problem))
+            self._report()
 
     async def restart(self, name: str) -> None:
         """Raises NotFoundError where no such module may run."""
@@ -153,38 +160,30 @@ class ModuleManager:
                     f"the module {name} is not enabled and approved; `parachute modules status` "
                     "shows its state"
                 )
-            await self._end([self._modules[name]])
+            await self._end([self._modules[name].approved])
         await self.sync({name})
 
     def status(self) -> list[ModuleStatus]:
-        return [self._status(entry) for entry in sorted(self._entries, key=lambda one: one.name)]
+        return [self._status(entry) for entry in self._entries]
 
     def _status(self, entry: ModuleEntry) -> ModuleStatus:
-        schedules = [schedule.words() for schedule in self.scheduler.of(entry.name)]
         module = self._modules.get(entry.name)
+        schedules = [schedule.words() for schedule in self.scheduler.of(entry.name)]
         if module is None:
-            return status_of(entry, schedules=schedules)
-        return status_of(
-            entry,
-            module.host,
-            module.failure,
-            schedules=schedules,
-        )
+            return status_of(entry)
+        return status_of(entry, module.host, module.failure, schedules=schedules)
 
     def status_of(self, name: str) -> ModuleStatus:
         """Raises NotFoundError."""
-        found = next((module for module in self.status() if module.name == name), None)
-        if found is None:
-            raise NotFoundError(f"there is no module {name}")
-        return found
-
-    def declared(self) -> list[ModuleDeclaration]:
-        return [host.declared for host in self.hosts()]
+        for entry in self._entries:
+            if entry.name == name:
+                return self._status(entry)
+        raise NotFoundError(f"there is no module {name}")
 
     def hosts(self) -> list[ModuleHost]:
         """The modules that run, by name."""
-        found = [module.host for module in self._modules.values() if module.host is not None]
-        return sorted(found, key=lambda host: host.name)
+        modules = (self._modules[name] for name in sorted(self._modules))
+        return [module.host for module in modules if module.host is not None]
 
     def tools(self) -> list[tuple[str, ToolSpec]]:
         return [(host.name, spec) for host in self.hosts() for spec in host.declared.tools]
@@ -201,24 +200,21 @@ class ModuleManager:
             if module.status == "unapproved"
         ]
 
-        async def ask(host: ModuleHost) -> list[Finding]:
+        async def ask(host: ModuleHost) -> list[ModuleFinding]:
             try:
-                return await host.doctor(caller.fork())
+                findings = await host.doctor(caller.fork())
             except ParachuteError as error:
-                advice = f"`parachute modules status {host.name}` shows more"
-                return [Finding(problem=f"its doctor failed: {error.message}", advice=advice)]
+                findings = [Finding(problem=f"its doctor failed: {error.message}")]
+            return [ModuleFinding(module=host.name, **asdict(finding)) for finding in findings]
 
-        asked = [host for host in self.hosts() if host.declared.has_doctor]
-        answers = await asyncio.gather(*(ask(host) for host in asked))
-        for host, findings in zip(asked, answers, strict=True):
-            found += [ModuleFinding(module=host.name, **asdict(finding)) for finding in findings]
-        return found
+        asked = [ask(host) for host in self.hosts() if host.declared.has_doctor]
+        return [*found, *(each for findings in await asyncio.gather(*asked) for each in findings)]
 
     async def call_tool(
         self, module: str, tool: str, arguments: Mapping[str, object], caller: Caller
     ) -> object:
         """Raises NotFoundError where there is no such tool, and what `ModuleHost.call` raises."""
-        host, handler = self._handler(module, "tool", tool)
+        host, handler = self._handler(module, "tools", tool)
         call = host.call(HandlerCall(handler, arguments, caller))
         if caller.chain.within is None:  # a request, which the API tells of
             return await call
@@ -231,18 +227,18 @@ class ModuleManager:
         self, module: str, command: str, arguments: Mapping[str, object], caller: Caller
     ) -> object:
         """As `call_tool`, of a command of the command line."""
-        host, handler = self._handler(module, "command", command)
+        host, handler = self._handler(module, "commands", command)
         return await host.call(HandlerCall(handler, arguments, caller, COMMAND_LIMIT_S))
 
     def _handler(
-        self, module: str, kind: Literal["tool", "command"], name: str
+        self, module: str, kind: Literal["tools", "commands"], name: str
     ) -> tuple[ModuleHost, str]:
         for host in self.hosts():
-            declared = host.declared.tools if kind == "tool" else host.declared.commands
-            for spec in declared:
-                if (host.name, spec.name) == (module, name):
+            specs = host.declared.tools if kind == "tools" else host.declared.commands
+            for spec in specs if host.name == module else ():
+                if spec.name == name:
                     return host, spec.handler
-        raise NotFoundError(f"there is no {kind} {name} of a module {module}")
+        raise NotFoundError(f"the module {module} has no {name} among its {kind}")
 
     def approved(self, name: str) -> ApprovedModule | None:
         module = self._modules.get(name)
@@ -265,85 +261,57 @@ class ModuleManager:
         found = self.interfaces.find(name)
         return found and await found[0].call_interface(name, method, (), {}, NO_CALLER)
 
-    async def _begin(self, ready: list[ApprovedModule]) -> None:
-        for started_together in start_order(ready):
-            async with asyncio.TaskGroup() as group:
-                for approved in started_together:
-                    module = self._modules[approved.name] = _Module(approved=approved)
-                    group.create_task(self._begin_one(module), name=f"begin {approved.name}")
-
-    async def _begin_one(self, module: _Module) -> None:
-        name, version = module.approved.name, module.approved.manifest.version
-        host: ModuleHost | None = None
+    async def _begin_one(self, approved: ApprovedModule) -> None:
+        name, version, host = approved.name, approved.manifest.version, None
+        module = self._modules[name] = _Module(approved=approved)
         try:
-            await self._ask_to_load(module.approved)
-            self._exchange.events.declare(module.approved.manifest)
-            host = self._make_host(module.approved)
+            await self._ask_to_load(approved)
+            self._exchange.events.declare(approved.manifest)
+            host = self._make_host(approved)
             await host.start()
-            self._serve(module, host)
+            self._exchange.add(host, is_trusted=approved.trust != "untrusted")
         except Exception as error:  # a module's callback: nothing of it ends the others
-            problem = host.problem if host is not None else None
-            module.problem = problem or str(error) or type(error).__name__
+            module.problem = (host and host.problem) or str(error) or type(error).__name__
             log.warning(
                 "a module could not begin",
                 extra={"of": name, "error": str(error)},
                 exc_info=not isinstance(error, ParachuteError),
             )
-            if host is not None:
-                await host.stop()
-            self._exchange.events.withdraw(name)
-        else:
-            log.info("a module is running", extra={"of": name, "version": version})
-            self._reports.began(module.approved)
-
-    def _serve(self, module: _Module, host: ModuleHost) -> None:
-        manifest = module.approved.manifest
-        self._exchange.add(host, is_trusted=module.approved.trust != "untrusted")
-        event_filter = EventFilter.of_module(
-            host.name,
-            grant_of(manifest.permissions.read),
-            has_others=reads_any_note(manifest, module.approved.trust),
-        )
-        module.host, module.inbox = host, Inbox(host, event_filter)
-        module.delivery = asyncio.get_running_loop().create_task(
-            module.inbox.run(), name=f"events of {host.name}"
-        )
-        self._deliver()
-
-    async def _end(self, ending: list[_Module]) -> None:
-        """Who uses an interface before who provides it."""
-        for module in ending:
-            self._modules.pop(module.approved.name, None)
-            self._reports.forget(module.approved.name)
-        self._deliver()  # nothing new comes to those that are about to end
-        named = {module.approved.name: module for module in ending}
-        for ended_together in reversed(start_order(module.approved for module in ending)):
-            async with asyncio.TaskGroup() as group:
-                for approved in ended_together:
-                    work = self._end_one(named[approved.name])
-                    group.create_task(work, name=f"end {approved.name}")
-
-    async def _end_one(self, module: _Module) -> None:
-        host = module.host
-        if host is None:
+            await self._leave(name, host)
             return
-        self._exchange.remove(host)
-        if module.delivery is not None:
-            module.delivery.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await module.delivery
-        try:
-            await host.stop()
-        except Exception:  # a wall, as for what it begins
-            log.exception("a module did not end as it should", extra={"of": host.name})
-        self._exchange.events.withdraw(host.name)
-        self._reports.ended(module.approved)
+        reads = grant_of(approved.manifest.permissions.read)
+        has_others = reads_any_note(approved.manifest, approved.trust)
+        module.host = host
+        module.inbox = Inbox(host, EventFilter.of_module(name, reads, has_others=has_others))
+        module.delivery = asyncio.get_running_loop().create_task(module.inbox.run())
+        self._exchange.events.inboxes[name] = module.inbox
+        log.info("a module is running", extra={"of": name, "version": version})
+        self._bus.publish("module.enabled", name=name, version=version, hash=approved.digest)
 
-    def _deliver(self) -> None:
-        modules = self._modules.values()
-        self._exchange.events.deliver_to(
-            module.inbox for module in modules if module.inbox is not None
-        )
+    async def _leave(self, name: str, host: ModuleHost | None) -> None:
+        """End what it does, then forget what it offered."""
+        self._exchange.remove(name)
+        if host is not None:
+            try:
+                await host.stop()
+            except Exception:  # a wall, as for what it begins
+                log.exception("a module did not end as it should", extra={"of": name})
+        self._exchange.events.withdraw(name)
+
+    async def _end(self, ending: Iterable[ApprovedModule]) -> None:
+        """Who uses an interface before who provides it."""
+        for group in reversed(start_order(ending)):
+            await asyncio.gather(*map(self._end_one, group))
+
+    async def _end_one(self, approved: ApprovedModule) -> None:
+        name, module = approved.name, self._modules.pop(approved.name)
+        self._exchange.events.inboxes.pop(name, None)
+        if module.host is None or module.delivery is None:
+            return
+        module.delivery.cancel()
+        await asyncio.wait([module.delivery])
+        await self._leave(name, module.host)
+        self._bus.publish("module.disabled", name=name, version=approved.manifest.version)
 
     async def _look(self) -> None:
         """Follow modules.yaml. While the disk refuses, what runs goes on."""
@@ -356,11 +324,50 @@ class ModuleManager:
         except (ParachuteError, OSError) as error:
             self._is_behind = True
             log.warning("what may run could not be read", extra={"error": str(error)})
-            self._reports.say(f"what may run could not be read: {error}")
+            self._problems.set("modules", f"what may run could not be read: {error}")
 
-    def _publish_failures(self) -> None:
-        failures = {
-            name: (module.approved.manifest.version, module.failure)
-            for name, module in self._modules.items()
-        }
-        self._reports.publish_failures(self._entries, failures)
+    def _report(self) -> None:
+        """Publish each new failure and change, and list what is wrong until it is gone."""
+        changed = {it.name: it.found_digest for it in self._entries if it.state == "changed"}
+        for name, digest in changed.items():
+            if self._changed.get(name) != digest:
+                self._bus.publish("module.changed", name=name, hash=digest)
+        self._changed = changed
+        problems = {name: _CHANGED.format(name) for name in changed}
+        for entry in self._entries:
+            if entry.record.enabled and entry.problem is not None:
+                problems[entry.name] = _last_line(entry.problem)
+        for name, module in self._modules.items():
+            failure = module.failure
+            if failure is not None:
+                problems[name] = _last_line(failure)
+                if failure != module.reported:
+                    version = module.approved.manifest.version
+                    self._bus.publish(
+                        "module.failed", name=name, version=version, error=problems[name]
+                    )
+            module.reported = failure
+        self._problems.replace("module:", problems)
+
+
+def start_order(modules: Iterable[ApprovedModule]) -> list[list[ApprovedModule]]:
+    """Groups, each to start at once: who uses an interface after who provides it, cycles last."""
+    left, groups = list(modules), list[list[ApprovedModule]]()
+    while left:
+        provided = {each.name: set(each.manifest.provides) for each in left}
+        group = [
+            module
+            for module in left
+            if all(
+                provides.isdisjoint(module.manifest.optional_requires)
+                for name, provides in provided.items()
+                if name != module.name
+            )
+        ]
+        groups.append(group or left)
+        left = [module for module in left if module not in groups[-1]]
+    return groups
+
+
+def _last_line(problem: str) -> str:
+    return problem.strip().splitlines()[-1][:300] if problem.strip() else "it failed"

@@ -15,7 +15,7 @@ from parachuted.access.grant import CallerGrant
 from parachuted.access.notes import Activity
 from parachuted.audit.activity import ActivityLog
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
-from parachuted.modules.hosting.exchange import CallingModule, ModuleExchange
+from parachuted.modules.hosting.exchange import ModuleExchange
 from parachuted.modules.hosting.module_agents import ModuleAgents, ModuleRuns
 from parachuted.modules.hosting.module_state import (
     MODULE_DATA,
@@ -185,20 +185,23 @@ class ModuleContext:
                 f"the module {self.name} may not use {name[:80]}: its manifest does not name it "
                 "in optional_requires"
             )
-        return self._sources.exchange.interfaces.get(
-            name, CallingModule(name=self.name, own=self._acting, delegated=self._delegated)
-        )
+        return self._sources.exchange.interfaces.get(name, self.name, self._callers)
 
     def _acting(self) -> Caller:
         return self._caller().checked()
 
-    def _delegated(self, caller: Caller) -> Caller:
-        """The caller that another module acts for, limited to an untrusted module's own rights."""
+    def _callers(self) -> tuple[Caller, Caller]:
+        """Its caller, and the one that another module acts for, limited to an untrusted module's
+        own rights.
+        """
+        caller = self._acting()
         delegated = caller.fork()
-        if not self._is_strange:
-            return delegated
-        delegated.taint.read(f"a call of the module {self.name}")
-        return delegated.restricted_to(CallerGrant(self._bounds.reads, self._bounds.writes))
+        if self._is_strange:
+            delegated.taint.read(f"a call of the module {self.name}")
+            delegated = delegated.restricted_to(
+                CallerGrant(self._bounds.reads, self._bounds.writes)
+            )
+        return caller, delegated
 
     async def suggest(
         self,

@@ -58,7 +58,7 @@ async def test_a_module_does_not_run_before_what_was_shown_is_approved(
 ):
     shown = await post(daemon_rig, "/api/modules/install", {"source": str(daily)})
     before = await get(daemon_rig, "/api/modules/daily")
-    assert before == before | {"status": "unapproved", "serving": False, "state": "new"}
+    assert before == before | {"status": "unapproved", "where": None, "state": "new"}
     await expect(daemon_rig, 404, "GET", "/api/daily/entries")
     assert "Daily/**" in shown["consent"]["text"]
     approve, other = "/api/modules/daily/approve", {"hash": "sha256:" + "0" * 64}
@@ -142,7 +142,7 @@ async def test_a_module_that_cannot_be_loaded_is_reported_and_the_daemon_goes_on
 ):
     (daily / "module.py").write_text("import nothing_of_that_name\n")
     reported = await install(daemon_rig, daily)
-    assert (reported["status"], reported["serving"]) == ("failed", False)
+    assert (reported["status"], reported["where"]) == ("failed", None)
     assert "nothing_of_that_name" in reported["problem"]
     assert "nothing_of_that_name" in str(daemon_rig.daemon.watched.problems.open)
     await expect(daemon_rig, 200, "GET", "/api/notes")
@@ -201,7 +201,7 @@ async def test_a_module_that_has_not_started_yet_is_starting_and_has_not_failed(
         (tmp_path / "go").touch()
     after = (await get(daemon_rig, health))["modules"]
 
-    assert reported == reported | {"status": "starting", "serving": False, "problem": None}
+    assert reported == reported | {"status": "starting", "where": None, "problem": None}
     assert meanwhile == [{"name": "slow", "version": "0.1.0", "status": "starting"}]
     assert (installing.result()["status"], after[0]["status"]) == ("running", "running")
 

@@ -32,7 +32,7 @@ def of(
     one: AuthorReach, by: str = "person", key: str = "", run: str | None = None
 ) -> tuple[set[str], set[str]]:
     """Which of some paths can be read, and written."""
-    limited = one.limited(Caller(), ["new.md"], by, key, run)
+    limited = one.limited(Caller(), {"path": "new.md", "by": by, "key": key, "run": run})
     paths = ("new.md", "Daily/a.md", "Daily/in/a.md", "Garden/a.md", "b.md")
     return {path for path in paths if limited.grant.reads.sees(path)}, {
         path for path in paths if limited.grant.writes.sees(path)
@@ -70,10 +70,10 @@ def test_what_follows_from_a_write_reaches_what_its_author_may(known, author, re
 def test_what_follows_ends_with_the_key():
     keys = {PHONE.id: PHONE}
     one = AuthorReach(keys.get, lambda identity: identity.id in keys, ActiveRuns())
-    saved = one.limited(Caller(), ["new.md"], "person", "", None)
+    saved = one.limited(Caller(), {"path": "new.md", "by": "person"})
     assert (saved.grant.reads, saved.grant.writes) == (EVERYWHERE, EVERYWHERE)
     assert saved.request.key == ""
-    limited = one.limited(Caller(), ["new.md"], "person", "k_1", None)
+    limited = one.limited(Caller(), {"path": "new.md", "by": "person", "key": "k_1"})
     assert limited.request.is_valid()
     assert limited.request.key == "k_1"
     keys.clear()

@@ -9,15 +9,14 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import cast
 
-from parachuted.access.caller import Caller
+from parachuted.access.caller import Caller, WorkChain
 from parachuted.access.events import EventFilter
 from parachuted.access.grant import grant_of
-from parachuted.events import CATALOG, Bus, Event
+from parachuted.events import CATALOG, Event
 from parachuted.modules.declare import EventMark
-from parachuted.modules.hosting.event_publisher import MOST_WAITING, EventPublisher, Inbox
+from parachuted.modules.hosting.event_publisher import MOST_WAITING, Inbox
 from parachuted.modules.hosting.host import HandlerCall, ModuleHost
 from parachuted.modules.registry.declaration import ModuleDeclaration
-from tests.modules.module_rig import UNRECORDED
 from tests.modules.small_modules import until
 
 ALL = EventFilter.of_module("daily", grant_of(["**"]), has_others=True)
@@ -110,8 +109,7 @@ async def test_an_events_causes_and_run_are_carried_on_with_a_copy_of_its_data()
     hears = RecordingModule()
     one = inbox(hears, IN_ORDER, BESIDE)
     reported = event("a.md", causes=["c1", "c2"], run="r1")
-    publisher = EventPublisher(Bus(lambda: reported.timestamp), UNRECORDED)
-    one.put(reported, publisher.caller_of(reported))
+    one.put(reported, Caller(causes=("c1", "c2"), chain=WorkChain(run="r1")))
 
     async with telling(one):
         await until(lambda: len(hears.causes) == 2)

@@ -6,11 +6,11 @@ import pytest
 
 from parachuted.access.caller import Caller
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.hosting.exchange import CallingModule, Interfaces
+from parachuted.modules.hosting.exchange import Interfaces
 from tests.modules.module_rig import UNRECORDED
 
 BRAIN = "BrainInterface"
-ANYBODY = CallingModule(own=Caller, delegated=lambda caller: caller)
+ANYBODY = "", lambda: (Caller(), Caller())
 
 
 class Provider:
@@ -34,24 +34,24 @@ def interfaces() -> Interfaces:
 
 def offer(interfaces: Interfaces, name: str, *, is_trusted: bool = True) -> Provider:
     provider = Provider(name)
-    interfaces.offer(provider, BRAIN, is_trusted=is_trusted)
+    interfaces.add(provider, is_trusted=is_trusted)
     return provider
 
 
 async def test_the_other_takes_over_and_without_any_a_kept_method_says_so(interfaces):
-    first, second = offer(interfaces, "first"), offer(interfaces, "second")
-    brain = interfaces.get(BRAIN, ANYBODY)
+    for name in ("first", "second"):
+        offer(interfaces, name)
+    brain = interfaces.get(BRAIN, *ANYBODY)
     who = brain.who
     with pytest.raises(AttributeError, match="_name"):
         _ = brain._name_of_it
     assert "BrainInterface" in repr(brain)
 
-    interfaces.withdraw(first)
+    interfaces.remove("first")
     assert await brain.who(greeting="I am ") == "I am second"
 
-    interfaces.withdraw(second)
-    assert not brain
-    assert interfaces.get(BRAIN, ANYBODY) is None
+    interfaces.remove("second")
+    assert interfaces.get(BRAIN, *ANYBODY) is None
     with pytest.raises(ModuleFailedError, match="no module provides BrainInterface any more"):
         await who()
 
@@ -60,4 +60,4 @@ async def test_of_two_providers_a_trusted_one_serves(interfaces):
     offer(interfaces, "a-stranger", is_trusted=False)
     offer(interfaces, "z-trusted")
 
-    assert await interfaces.get(BRAIN, ANYBODY).who() == "z-trusted"
+    assert await interfaces.get(BRAIN, *ANYBODY).who() == "z-trusted"

@@ -77,7 +77,7 @@ async def test_what_is_approved_runs_and_what_it_offers_is_known_while_it_does(r
         assert (status.routes, status.tools) == (("GET /api/daily/hello",), ("daily-search",))
         assert status.events == ("file.modified",)
         assert status.schedules == ("tidy: every 900 s", "reflect: each day at 03:00")
-        assert (status.where, status.serving, status.problem) == ("in process", True, None)
+        assert (status.where, status.problem) == ("in process", None)
         assert modules.approved("daily").name == "daily"
         assert modules.agents_of("daily")["helper"].capabilities == ("read",)
         assert (modules.approved("nobody"), modules.agents_of("nobody")) == (None, {})
@@ -106,21 +106,21 @@ async def test_one_that_fails_is_reported_until_removed_and_the_others_go_on(rig
 
     async with rig.open() as modules:
         assert await rig.get("/api/journal/hello") == "hello"
-        serving = modules.routes.find("GET", "/api/journal/hello").module
+        serving = modules.routes.find("GET", "/api/journal/hello").host.name
         (other,) = {"a-first", "b-second"} - {serving}
         assert "serves /api/journal already" in rig.status(other).problem
         for name, word in (("at-import", "import"), ("at-enable", "enable")):
             assert rig.status(name).status == "failed"
             assert rig.status(name).problem.endswith(f"ValueError: {word}")
-            assert rig.problems[f"module:{name}"] == f"ValueError: {word}"
+            assert rig.problems.open.get(f"module:{name}") == f"ValueError: {word}"
         failed = {data["name"]: data["error"] for data in rig.reported("module.failed")}
         assert failed.keys() == {"at-import", "at-enable", other}
         assert failed["at-import"] == "ValueError: import"
-        assert rig.problems[f"module:{serving}"] is None
+        assert rig.problems.open.get(f"module:{serving}") is None
         rig.trust.remove("at-import")
         shutil.rmtree(rig.vault / "Modules/at-import")
         await modules.sync()
-        await until(lambda: rig.problems["module:at-import"] is None)
+        await until(lambda: rig.problems.open.get("module:at-import") is None)
 
 
 async def test_a_crash_in_a_handler_is_shown_until_it_goes_well_again(rig):
@@ -132,12 +132,12 @@ async def test_a_crash_in_a_handler_is_shown_until_it_goes_well_again(rig):
     async with rig.open():
         with pytest.raises(ModuleFailedError):
             await rig.get("/api/daily")
-        await until(lambda: rig.problems.get("module:daily"))
-        assert (rig.status("daily").status, rig.status("daily").serving) == ("failed", True)
+        await until(lambda: rig.problems.open.get("module:daily"))
+        assert (rig.status("daily").status, rig.status("daily").where) == ("failed", "in process")
 
         assert await rig.get("/api/daily", well="true") is True
         assert rig.status("daily").status == "running"
-        await until(lambda: rig.problems["module:daily"] is None)
+        await until(lambda: rig.problems.open.get("module:daily") is None)
 
 
 async def test_a_hook_may_object_to_a_module(rig):
@@ -183,11 +183,13 @@ async def test_an_edited_folder_is_reported_and_the_approved_version_goes_on(rig
         found = modules.routes.find("GET", "/api/daily/hello")
         assert await found.host.call(HandlerCall(found.spec.handler)) == "hello"
         assert rig.status("daily").state == "changed"
-        await until(lambda: "parachute modules diff daily" in (rig.problems["module:daily"] or ""))
+        await until(
+            lambda: "parachute modules diff daily" in (rig.problems.open.get("module:daily") or "")
+        )
 
         rig.approve("daily")
         await until(lambda: len(rig.reported("module.enabled")) == 2)
-        await until(lambda: rig.problems["module:daily"] is None)
+        await until(lambda: rig.problems.open.get("module:daily") is None)
         assert len(rig.reported("module.changed")) == 1
 
 
@@ -214,7 +216,8 @@ async def on_disable(self):
     await self.state.put("found", [*await self.state.get("found"), await self.brain.who()])
 @route("GET", "/who")
 async def who(self):
-    return await self.brain.who() if self.brain else "nobody"
+    brain = self.get_interface("BrainInterface")
+    return await brain.who() if brain else "nobody"
 """
 
 
@@ -276,11 +279,11 @@ async def test_a_disk_that_refuses_leaves_what_runs_running_and_is_tried_again(r
         for what, name in (("look", "brain"), ("ready", "chat")):
             rig.trust.fails = frozenset({what})
             rig.add(name, HELLO)
-            await until(lambda: "could not be read" in (rig.problems.get("modules") or ""))
+            await until(lambda: "could not be read" in (rig.problems.open.get("modules") or ""))
             assert await rig.get("/api/daily/hello") == "hello"
             rig.trust.fails = frozenset()
             await until(lambda name=name: modules.routes.find("GET", f"/api/{name}/hello"))
-            await until(lambda: rig.problems["modules"] is None)
+            await until(lambda: rig.problems.open.get("modules") is None)
 
 
 async def test_a_disk_that_refuses_at_the_start_keeps_no_daemon_from_starting(rig):
@@ -291,12 +294,12 @@ async def test_a_disk_that_refuses_at_the_start_keeps_no_daemon_from_starting(ri
     rig.trust.fails = frozenset({"ready"})
 
     async with rig.open() as modules:
-        await until(lambda: "could not be read" in (rig.problems.get("modules") or ""))
+        await until(lambda: "could not be read" in (rig.problems.open.get("modules") or ""))
         assert not await modules.wait_started(0)
         rig.trust.fails = frozenset()
         assert await modules.wait_started(30)
         assert modules.routes.find("GET", "/api/daily/hello") is None, "nothing can be trusted"
-        assert rig.problems["modules"]
+        assert rig.problems.open.get("modules")
         ledger.write_text(trusted)
         await until(lambda: modules.routes.find("GET", "/api/daily/hello"))
 
@@ -306,7 +309,7 @@ async def test_who_waits_for_the_modules_learns_at_once_that_the_manager_ends(ri
 
     async with asyncio.timeout(30), rig.open() as modules:
         waiting = asyncio.get_running_loop().create_task(modules.wait_started(600))
-        await until(lambda: rig.problems.get("modules"))
+        await until(lambda: rig.problems.open.get("modules"))
     async with asyncio.timeout(30):
         assert not await waiting
 
@@ -316,5 +319,5 @@ async def test_a_module_that_is_too_slow_for_its_events_is_reported(rig):
 
     async with rig.open():
         rig.delete(*(f"{number}.md" for number in range(1200)))
-        await until(lambda: "some were dropped" in (rig.problems.get("module:daily") or ""))
-        assert rig.status("daily").serving
+        await until(lambda: "some were dropped" in (rig.problems.open.get("module:daily") or ""))
+        assert rig.status("daily").where

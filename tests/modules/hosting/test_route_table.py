@@ -68,7 +68,7 @@ def test_the_route_that_fits_is_found_and_one_without_parameters_first(
     found = routes.find(*asked.split(" ", 1))
 
     assert (found.spec.handler, found.path_values) == (handler, values)
-    assert found.module == asked.split("/")[2]
+    assert found.host.name == asked.split("/")[2]
 
 
 CLIMBING = (
@@ -98,12 +98,12 @@ def test_a_prefix_belongs_to_the_module_that_has_it_until_it_is_gone(routes):
     thief = host("thief", "GET /entries", prefix="/api/daily")
     with pytest.raises(ModuleFailedError, match="daily serves /api/daily already"):
         routes.add(thief)
-    assert routes.find("GET", "/api/daily/entries").module == "daily"
+    assert routes.find("GET", "/api/daily/entries").host.name == "daily"
 
     routes.remove("daily")
     assert routes.find("GET", "/api/daily/entries") is None
     routes.add(thief)
-    assert routes.find("GET", "/api/daily/entries").module == "thief"
+    assert routes.find("GET", "/api/daily/entries").host.name == "thief"
     routes.add(host("quiet"))
     assert routes.find("GET", "/api/quiet") is None
 

@@ -53,7 +53,7 @@ def status(
 def test_a_module_stands_in_one_of_five_ways(one, declared, problem, state):
     found = status(one, declared, problem)
 
-    assert (found.status, found.serving) == (state, declared is not None)
+    assert (found.status, found.where is not None) == (state, declared is not None)
 
 
 def test_a_route_is_named_by_the_path_that_it_is_served_at():
