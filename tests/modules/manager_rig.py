@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from parachuted.access.caller import Caller, current
 from parachuted.errors import StorageFailedError
@@ -52,10 +53,14 @@ class FailingApprovals(ModuleApprovals):
 
     fails: frozenset[str] = frozenset()
 
-    def look(self) -> frozenset[str]:
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._look, self.look = self.look, self.look_or_fail
+
+    def look_or_fail(self) -> frozenset[str]:
         if "look" in self.fails:
             raise OSError(5, "Input/output error")
-        return super().look()
+        return self._look()
 
     def ready(self, names: Collection[str] | None = None) -> list[ApprovedModule]:
         if "ready" in self.fails:

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,9 +20,6 @@ _MOST_IDS = 32
 _MOST_LOOKED_AT = 1_000
 _LONG = 300
 _PARA_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9:._-]{0,99}")
-_LEAVES = frozenset(
-    {str, int, float, bool, type(None)}
-)  # asking these whether they are mappings would be most of the work
 
 
 @dataclass(slots=True)
@@ -75,22 +73,20 @@ def _details(what: str, value: object, caller: Caller) -> Mapping[str, str | int
 
 
 def para_ids_of(value: object) -> list[str]:
-    """Each distinct `para_id` and `para_ids` in a value, up to a limit of depth and size."""
+    """Each distinct `para_id` and `para_ids` in a JSON value, up to a limit of depth and size."""
     found: dict[str, None] = {}
-    waiting: list[object] = [value]
+    waiting = deque([value])
     for _ in range(_MOST_LOOKED_AT):
         if not waiting or len(found) >= _MOST_IDS:
             break
-        item = waiting.pop()
-        inner: Sequence[object] = ()
-        if isinstance(item, Mapping):
+        item = waiting.popleft()
+        if isinstance(item, dict):
             many = item.get("para_ids")
             named = [item.get("para_id"), *(many if isinstance(many, list | tuple) else ())]
-            found |= dict.fromkeys(
-                name for name in named if isinstance(name, str) and _PARA_ID.fullmatch(name)
-            )
-            inner = list(item.values())
-        elif isinstance(item, list | tuple):
-            inner = item[:_MOST_LOOKED_AT][::-1]
-        waiting += [each for each in inner if type(each) not in _LEAVES]
+            names = (name for name in named if isinstance(name, str))
+            found |= dict.fromkeys(name for name in names if _PARA_ID.fullmatch(name))
+            item = list(item.values())
+        if isinstance(item, list | tuple):
+            inner = item[:_MOST_LOOKED_AT]
+            waiting += [each for each in inner if isinstance(each, dict | list | tuple)]
     return list(found)[:_MOST_IDS]

@@ -14,9 +14,9 @@ import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISDIR
+from typing import Any
 
 from parachuted.access.caller import Caller, current
 from parachuted.errors import EditRefusedError, StorageFailedError, storage_errors
@@ -51,30 +51,20 @@ def make_data_folder(parent: Path, name: str) -> Path:
 
 
 def has_module_data(state: Path, name: str) -> bool:
-    return any(
-        any(place.iterdir())
-        if place.is_dir() and not place.is_symlink()
-        else place.is_symlink() or place.exists()
-        for place in _places(state, name)
-    )
+    return any(place.is_dir() and any(place.iterdir()) for place in _places(state, name))
 
 
 def delete_module_data(state: Path, name: str) -> bool:
-    """Whether there was any. Links are deleted, not followed. Raises StorageFailedError."""
+    """Whether there was any. Links are not followed. Raises StorageFailedError."""
     had = has_module_data(state, name)
     for place in _places(state, name):
-        with storage_errors(f"{place} could not be deleted"):
-            if place.is_dir() and not place.is_symlink():
-                shutil.rmtree(place)
-            else:
-                place.unlink(missing_ok=True)
+        with storage_errors(f"{place} could not be deleted"), suppress(FileNotFoundError):
+            shutil.rmtree(place)
     return had
 
 
 def _places(state: Path, name: str) -> list[Path]:
-    if not NAME.fullmatch(name):
-        return []
-    return [state / MODULE_DATA / name, state / MODULE_STATE / name]
+    return [state / MODULE_DATA / name, state / MODULE_STATE / name] if NAME.fullmatch(name) else []
 
 
 def folder_size(folder: Path) -> tuple[int, int]:
@@ -109,85 +99,70 @@ class ModuleState:
     """`StateAccess` in a folder of its own: what `put` returned from is on the disk, whole."""
 
     def __init__(self, folder: Path, caller: Callable[[], Caller] = current) -> None:
-        self._folder, self._caller = folder, caller
-        self._turn = asyncio.Lock()
+        self._folder, self._caller, self._turn = folder, caller, asyncio.Lock()
 
     async def get(self, key: str, default: object = None) -> object:
-        caller = self._caller().checked()
-        async with self._turn:
-            stored = await run_uninterrupted(_load, self._folder / _name(key))
-        if stored is None or stored.key != key:
-            return default
-        stored.mark(caller)
-        return stored.value
+        return next((stored["value"] for stored in await self._load(_file_name(key))), default)
 
     async def put(self, key: str, value: object) -> None:
         """Raises EditRefusedError for what is no JSON value, and beyond the limits."""
-        data = _document(key, value, is_tainted=bool(self._caller().checked().taint))
-        async with self._turn:
-            await run_uninterrupted(self._put, self._folder / _name(key), data)
+        document = {"key": key, "value": value}
+        if self._caller().checked().taint:
+            document["tainted"] = True
+        try:
+            data = json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise EditRefusedError(f"the state keeps JSON values alone: {error}") from error
+        if not 0 < len(key) <= _LONGEST_KEY or len(data) > LARGEST_VALUE:
+            raise EditRefusedError(
+                f"a key of the state has 1 to {_LONGEST_KEY} characters, and its value at most "
+                f"{LARGEST_VALUE // 1_000_000} MB of JSON"
+            )
+        async with self._turn:  # the sizes of the others are counted
+            await run_uninterrupted(self._put, _file_name(key), data)
 
     async def delete(self, key: str) -> None:
         self._caller().check()
-        async with self._turn:
-            await run_uninterrupted(self._delete, self._folder / _name(key))
+        await run_uninterrupted(self._delete, _file_name(key))
 
     async def keys(self) -> list[str]:
+        return sorted(str(stored["key"]) for stored in await self._load("*.json"))
+
+    async def _load(self, pattern: str) -> list[dict[str, Any]]:
+        """What such files hold; a stranger's taints the caller."""
         caller = self._caller().checked()
-        async with self._turn:
-            known = await run_uninterrupted(self._all)
-        for stored in known:
-            stored.mark(caller)
-        return sorted(stored.key for stored in known)
+        found = await asyncio.to_thread(
+            lambda: [stored for file in self._folder.glob(pattern) if (stored := _stored(file))]
+        )
+        if any(stored["tainted"] for stored in found):
+            caller.taint.read("what a module kept of it")
+        return found
 
-    def _all(self) -> list[_Stored]:
-        files = self._folder.glob("*.json") if self._folder.is_dir() else []
-        loaded = [(file, _load(file)) for file in files]
-        return [found for file, found in loaded if found and _name(found.key) == file.name]
-
-    def _put(self, file: Path, data: bytes) -> None:
+    def _put(self, name: str, data: bytes) -> None:
         with storage_errors("the module's state could not be kept"):
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with os.scandir(self._folder) as entries:
-                others = [entry.stat().st_size for entry in entries if entry.name != file.name]
-            if len(others) >= MOST_KEYS:
+                others = [entry.stat().st_size for entry in entries if entry.name != name]
+            if len(others) >= MOST_KEYS or sum(others) + len(data) > LARGEST_IN_ALL:
                 raise EditRefusedError(
-                    f"a module keeps at most {MOST_KEYS:,} keys in its state; delete some"
+                    f"a module keeps at most {MOST_KEYS:,} keys and {LARGEST_IN_ALL // 1_000_000} "
+                    "MB in its state; what matters belongs in the vault"
                 )
-            if sum(others) + len(data) > LARGEST_IN_ALL:
-                raise EditRefusedError(
-                    f"a module keeps at most {LARGEST_IN_ALL // 1_000_000} MB in its state; what "
-                    "matters belongs in the vault"
-                )
-            replace_private(file, data)
+            replace_private(self._folder / name, data)
 
-    def _delete(self, file: Path) -> None:
+    def _delete(self, name: str) -> None:
         with storage_errors("the module's state could not be changed"):
-            file.unlink(missing_ok=True)
+            (self._folder / name).unlink(missing_ok=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Stored:
-    key: str
-    is_tainted: bool
-    value: object
-
-    def mark(self, caller: Caller) -> None:
-        if self.is_tainted:
-            caller.taint.read("what a module kept of it")
-
-
-def _load(file: Path) -> _Stored | None:
+def _stored(file: Path) -> dict[str, Any] | None:
     try:
         document = json.loads(file.read_bytes())
-        return _Stored(
-            key=str(document["key"]),
-            is_tainted=bool(document.get("tainted") or document.get("read")),
-            value=document["value"],
-        )
+        is_tainted = bool(document.get("tainted") or document.get("read"))
+        return {"key": document["key"], "value": document["value"], "tainted": is_tainted}
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, LookupError, AttributeError, RecursionError) as error:
         log.warning(
             "a file of a module's state cannot be read and counts as none",
             extra={"file": str(file), "error": str(error)},
@@ -195,20 +170,5 @@ def _load(file: Path) -> _Stored | None:
         return None
 
 
-def _name(key: str) -> str:
+def _file_name(key: str) -> str:
     return f"{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.json"
-
-
-def _document(key: str, value: object, *, is_tainted: bool) -> bytes:
-    if not isinstance(key, str) or not 0 < len(key) <= _LONGEST_KEY:
-        raise EditRefusedError(f"a key of the state is a text of 1 to {_LONGEST_KEY} characters")
-    try:
-        document = {"key": key, "value": value} | ({"tainted": True} if is_tainted else {})
-        data = json.dumps(document, allow_nan=False, separators=(",", ":")).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise EditRefusedError(f"the state keeps JSON values alone: {error}") from error
-    if len(data) > LARGEST_VALUE:
-        raise EditRefusedError(
-            f"a value of the state takes at most {LARGEST_VALUE // 1_000_000} MB"
-        )
-    return data

@@ -1,4 +1,4 @@
-"""Finding: which module answers at a path."""
+"""What modules offer: which answers at a path, and who stands behind an interface."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from typing import cast
 
 import pytest
 
+from parachuted.access.caller import Caller
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.hosting.exchange import ModuleRouteTable
+from parachuted.modules.hosting.exchange import Interfaces, ModuleRouteTable
 from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.registry.declaration import ModuleDeclaration, RouteSpec
+from tests.modules.module_rig import UNRECORDED
 
 
 def host(name: str, *routes: str, prefix: str | None = None) -> ModuleHost:
@@ -124,3 +126,57 @@ def test_a_place_that_is_kept_for_a_module_is_its_own_beside_its_prefix():
     assert found.find("GET", "/api/modules/daily/agents/x") is None
     with pytest.raises(ValueError, match="is not kept for the module evil; nothing outside"):
         ModuleDeclaration(name="evil", version="1.0.0", prefix="/api/evil", routes=(of_agents,))
+
+
+BRAIN = "BrainInterface"
+ANYBODY = "", lambda: (Caller(), Caller())
+
+
+class Provider:
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def who(self, greeting: str = "") -> str:
+        return f"{greeting}{self.name}"
+
+    def provides(self, _name: str) -> bool:
+        return True
+
+    async def call_interface(self, _name, method, args, kwargs, _caller):
+        return await getattr(self, method)(*args, **kwargs)
+
+
+@pytest.fixture
+def interfaces() -> Interfaces:
+    return Interfaces(UNRECORDED)
+
+
+def offer(interfaces: Interfaces, name: str, *, is_trusted: bool = True) -> Provider:
+    provider = Provider(name)
+    interfaces.add(provider, is_trusted=is_trusted)
+    return provider
+
+
+async def test_the_other_takes_over_and_without_any_a_kept_method_says_so(interfaces):
+    for name in ("first", "second"):
+        offer(interfaces, name)
+    brain = interfaces.get(BRAIN, *ANYBODY)
+    who = brain.who
+    with pytest.raises(AttributeError, match="_name"):
+        _ = brain._name_of_it
+    assert "BrainInterface" in repr(brain)
+
+    interfaces.remove("first")
+    assert await brain.who(greeting="I am ") == "I am second"
+
+    interfaces.remove("second")
+    assert interfaces.get(BRAIN, *ANYBODY) is None
+    with pytest.raises(ModuleFailedError, match="no module provides BrainInterface any more"):
+        await who()
+
+
+async def test_of_two_providers_a_trusted_one_serves(interfaces):
+    offer(interfaces, "a-stranger", is_trusted=False)
+    offer(interfaces, "z-trusted")
+
+    assert await interfaces.get(BRAIN, *ANYBODY).who() == "z-trusted"
