@@ -262,30 +262,31 @@ async def test_what_is_removed_or_whose_module_has_ended_does_not_run(clock, tel
     "wrong",
     [*({"name": name} for name in ("", "a\nb", "x" * 101)), {"arguments": {"text": "x" * 20_000}}],
 )
-async def test_what_cannot_be_a_schedule_and_too_many_are_refused(clockwork, wrong):
+async def test_what_cannot_be_a_schedule_is_refused(clockwork, wrong):
     mine = ModuleSchedules("daily", clockwork, Caller)
     asked = {"name": "a", "method": "b", "arguments": {}, "timing": HOURLY}
     with pytest.raises(EditRefusedError):
         await mine.set(**asked | wrong)
     assert await mine.list() == []
-    for number in range(MOST_SCHEDULES):
-        await mine.set(**asked | {"name": str(number)})
-    await mine.set(**asked | {"name": "0"})
+
+
+async def test_a_module_sets_only_so_many(clockwork):
+    mine = ModuleSchedules("daily", clockwork, Caller)
+    for number in [*range(MOST_SCHEDULES), 0]:
+        await mine.set(str(number), "look", {}, HOURLY)
     with pytest.raises(EditRefusedError, match="at most"):
-        await mine.set(**asked)
+        await mine.set("another", "look", {}, HOURLY)
 
 
-async def test_a_schedule_keeps_its_taint_and_no_other_module_sees_it(
-    module_rig,
-):
+async def test_a_schedule_keeps_its_taint_and_no_other_module_sees_it(clockwork):
     caller = Caller()
     caller.taint.read("Inbox/mail.md")
-    mine = ModuleSchedules("daily", module_rig.scheduler, lambda: caller)
-    other = ModuleSchedules("brain", module_rig.scheduler, Caller)
+    mine = ModuleSchedules("daily", clockwork, lambda: caller)
+    other = ModuleSchedules("brain", clockwork, Caller)
 
     await mine.set("hourly", "look", {"text": "of a stranger"}, HOURLY)
 
-    assert module_rig.scheduler.of("daily")[0].is_tainted
+    assert clockwork.of("daily")[0].is_tainted
     (found,) = await mine.list()
     assert (found.name, found.method, found.timing) == ("hourly", "look", HOURLY)
     assert await other.list() == []
@@ -302,10 +303,10 @@ async def test_a_schedule_keeps_its_taint_and_no_other_module_sees_it(
     ],
 )
 async def test_who_is_limited_or_has_lost_its_rights_sets_and_removes_nothing(
-    module_rig, caller, says
+    clockwork, caller, says
 ):
-    mine = ModuleSchedules("daily", module_rig.scheduler, lambda: caller)
-    own = ModuleSchedules("daily", module_rig.scheduler, Caller)
+    mine = ModuleSchedules("daily", clockwork, lambda: caller)
+    own = ModuleSchedules("daily", clockwork, Caller)
     await own.set("hourly", "look", {}, HOURLY)
 
     for work in (mine.set("a", "b", {}, HOURLY), mine.remove("hourly")):
