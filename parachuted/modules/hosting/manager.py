@@ -112,7 +112,7 @@ class ModuleManager:
             entries = await asyncio.to_thread(self._trust.entries)
             if self._entries is before:  # else `sync` has read them meanwhile, and perhaps later
                 self._entries = entries
-                self._reports.publish_changes(entries)
+                self._report()
 
     async def stop(self) -> None:
         async with self._lock:
