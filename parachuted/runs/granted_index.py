@@ -2,63 +2,59 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from parachuted.access.notes import LinkRow, Links, Note, NoteBatch, NotePage, Paths
+from parachuted.access.notes import (
+    Hit,
+    Hits,
+    LinkRow,
+    Links,
+    Note,
+    NoteBatch,
+    NotePage,
+    Paths,
+)
 from parachuted.access.private_parts import may_be_private
 from parachuted.access.strangers import says_stranger
 from parachuted.errors import ActRefusedError, ParachuteError, StorageFailedError
 from parachuted.keys import PathGlob
 from parachuted.runs.granted_files import GrantedFiles
 from parachuted.runs.note_values import Resolve, make_note, make_row
-from parachuted.search import NoteQuery, Search
-from parachuted.vault import FileNames, VaultIndex, VaultPath, printable, resolve
+from parachuted.search import NoteQuery, ParsedQuery, Search
+from parachuted.vault import FileNames, VaultPath, printable, resolve
 
 BATCH = 200
-_AT_ONCE = 2_000
 _LARGEST_IN_BATCH, _LARGEST_READ = 10 << 20, 64 << 20
 _INDEX_S, _LINKS_S = 0.2, 5.0
 
 
 class GrantedIndex:
-    def __init__(self, index: VaultIndex, search: Search, files: GrantedFiles) -> None:
-        self._index, self._search, self._files = index, search, files
+    def __init__(self, search: Search, files: GrantedFiles) -> None:
+        self._search, self._files = search, files
         self.strangers_left_out = 0
 
-    async def listed(self, wanted: PathGlob) -> Paths:
+    def listed(self, wanted: PathGlob, paths: Iterable[str]) -> Paths:
         """In a run strangers' files only where the pattern names a folder."""
-        bounds, self.strangers_left_out = self._files.bounds, 0
-
-        def may(path: str) -> bool:
-            if not (wanted.matches(path) and bounds.may_read(path)):
-                return False
-            is_left_out = not wanted.folder and self._is_hidden(path)
-            self.strangers_left_out += is_left_out
-            return not is_left_out
-
-        found = await self.paths(
-            wanted.folder, lambda folder: wanted.enters(folder) and bounds.may_enter(folder), may
-        )
+        may_read = self._files.bounds.may_read
+        found = [path for path in paths if wanted.matches(path) and may_read(path)]
+        left_out = set() if wanted.folder else set(filter(self._is_hidden, found))
+        self.strangers_left_out = len(left_out)
+        found = sorted((path for path in found if path not in left_out), key=printable)
         self._record(filter(self._files.user.strangers.is_place, found))  # names are texts, too
-        return sorted(found, key=printable)
-
-    async def paths(
-        self, top: str, enters: Callable[[str], bool], may: Callable[[str], bool]
-    ) -> Paths:
-        """From the index, which belongs to the loop's thread."""
-        found: list[str] = []
-        looked = 0
-        for folder in filter(enters, self._index.below(top)):
-            for name in tuple(self._index.files(folder)):
-                path = f"{folder}/{name}" if folder else name
-                if may(path):
-                    found.append(path)
-                looked += 1
-                if looked % _AT_ONCE == 0:
-                    await asyncio.sleep(0)  # the loop is everybody's
         return found
+
+    def names(self, paths: Iterable[str]) -> FileNames:
+        return FileNames(filter(self.can_see(), paths))
+
+    def search(self, query: ParsedQuery, limit: int) -> Hits:
+        found = self._search.engine.find(query, limit, self._files.bounds.may_read).hits
+        visible = self.visible([hit.path for hit in found])
+        return [
+            Hit(path=printable(hit.path), title=hit.title, snippet=hit.snippet)
+            for hit in found
+            if hit.path in visible
+        ]
 
     def note(self, path: VaultPath, beyond: Sequence[str]) -> Note:
         content = self._files.read(path, see=True, beyond=beyond)

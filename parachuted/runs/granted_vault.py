@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,6 @@ from typing import Literal, cast
 from parachuted.access.caller import Caller, CallRecord, current
 from parachuted.access.notes import (
     AppendSection,
-    Hit,
     Hits,
     Links,
     Note,
@@ -95,7 +93,7 @@ class GrantedVault:
         self._store, self._index, self._search = vaults.store, vaults.index, vaults.search
         self.files = GrantedFiles(vaults.store, grant, user, vaults.audit)
         self._user = user
-        self._known = GrantedIndex(vaults.index, vaults.search, self.files)
+        self._known = GrantedIndex(vaults.search, self.files)
 
     @property
     def strangers_left_out(self) -> int:
@@ -127,7 +125,9 @@ class GrantedVault:
         wanted = _glob(pattern)
         if looks and wanted.folder:
             await self._store.notice([f"{VaultPath.parse(wanted.folder)}/"])
-        return [printable(path) for path in await self._known.listed(wanted)]
+        paths = self._paths(wanted.folder)
+        found = await run_uninterrupted(self._known.listed, wanted, paths)
+        return [printable(path) for path in found]
 
     async def search(self, query: str, limit: int = 20) -> Hits:
         """The best notes for these words, among those that may be read."""
@@ -135,15 +135,7 @@ class GrantedVault:
             parsed = parse_query(query)
         except QueryError as error:
             raise ActRefusedError(str(error)) from error
-        most, may_read = max(1, min(limit, _MOST_FOUND)), self.files.bounds.may_read
-        found = await asyncio.to_thread(self._search.engine.find, parsed, most, may_read)
-        paths = [hit.path for hit in found.hits]
-        visible = await run_uninterrupted(self._known.visible, paths)
-        return [
-            Hit(path=printable(hit.path), title=hit.title, snippet=hit.snippet)
-            for hit in found.hits
-            if hit.path in visible
-        ]
+        return await run_uninterrupted(self._known.search, parsed, max(1, min(limit, _MOST_FOUND)))
 
     async def write(self, path: str, text: str, *, base: str | None = None) -> str:
         """Make the note this text, and return its digest.
@@ -302,8 +294,8 @@ class GrantedVault:
         file.
         """
         old, new = VaultPath.parse(source), VaultPath.parse(target)
-        files = list(self._index.paths())
-        moved = await run_uninterrupted(self.files.move, old, new, files, self._known.linking)
+        files, linking = list(self._index.paths()), self._known.linking
+        moved = await run_uninterrupted(self.files.move, old, new, files, linking)
         await self._store.notice(
             [old, moved.written.path, *(written.path for written in moved.rewritten)]
         )
@@ -388,13 +380,18 @@ class GrantedVault:
                 return ()
         return files
 
+    def _paths(self, folder: str = "") -> Paths:
+        """Those of all files below it, from the index, which belongs to the loop's thread."""
+        folders, files = self._index.below(folder), self._index.files
+        return [f"{at}/{name}" if at else name for at in folders for name in files(at)]
+
     async def _batches(self, pattern: str | Sequence[str]) -> AsyncIterator[NoteBatch]:
         names: FileNames | None = None
         if isinstance(pattern, str):
-            listed = await self._known.listed(_glob(pattern))
+            every = self._paths()
+            listed = await run_uninterrupted(self._known.listed, _glob(pattern), every)
             paths = [VaultPath(path) for path in listed if path.endswith(NOTE_SUFFIXES)]
-            files = await self._known.paths("", self.files.bounds.may_enter, self._known.can_see())
-            names = await run_uninterrupted(FileNames, files)
+            names = await run_uninterrupted(self._known.names, every)
         else:
             paths = list(map(VaultPath.parse, pattern))
         for first in range(0, len(paths), BATCH):

@@ -142,9 +142,6 @@ async def test_a_curator_may_leave_its_note_as_it_is(tools_rig: ContextRig):
     assert tools_rig.history.writes_by("r1") == []
 
 
-# A person saves while an agent works.
-
-
 async def test_another_section_that_a_person_changed_is_kept_and_was_not_read(
     tools_rig: ContextRig,
 ):
@@ -185,30 +182,6 @@ async def test_several_writes_follow_one_another(tools_rig: ContextRig):
     assert tools_rig.text(G).endswith("-->\n- done\n")
 
 
-# What is refused.
-
-
-@pytest.mark.parametrize("path", ["Modules/daily/AGENTS.md", "Suggestions/x.md"])
-async def test_no_control_file_is_written_though_it_is_the_own_note(
-    tools_rig: ContextRig, path: str
-):
-    tools_rig.save(path, OWN)
-    tools_rig.grant(path)
-
-    assert (await update(tools_rig, "Facts", "- x", path)).is_error
-    assert tools_rig.text(path) == OWN
-
-
-async def test_a_private_part_is_neither_shown_nor_lost(tools_rig: ContextRig):
-    own = OWN.replace("### This week", "### This week #private")
-    tools_rig.save(G, own)
-
-    assert "- sow" not in (await tools_rig.call("read_context", file_path=G)).text
-    assert "private part" in (await update(tools_rig, "Current Focus", "- rest")).text
-    assert not (await update(tools_rig, "Facts", "- peas")).is_error
-    assert tools_rig.text(G) == own.replace("- beans", "- peas")
-
-
 @pytest.mark.parametrize(
     "path",
     [
@@ -240,29 +213,6 @@ async def test_only_granted_files_are_read_and_only_the_own_note_is_written(
     assert tools_rig.digest() == before
     assert read.is_error is (path != "a/AGENTS.md")
     assert ("is not among the files of this task" in read.text) is read.is_error
-
-
-@pytest.mark.parametrize("outside", [True, False])
-async def test_a_link_in_the_place_of_a_granted_file_is_followed_nowhere(
-    tools_rig: ContextRig,
-    outside: bool,  # noqa: FBT001
-):
-    target = tools_rig.folder / "outside.md" if outside else tools_rig.vault / "other.md"
-    target.write_text("secret\n\n## Facts\n\n- secret\n")
-    for path in (G, "a/AGENTS.md"):
-        (tools_rig.vault / path).unlink()
-        (tools_rig.vault / path).symlink_to(target)
-    before = tools_rig.digest()
-
-    for answer in (
-        await tools_rig.call("read_context", file_path="a/AGENTS.md"),
-        await tools_rig.call("read_context", file_path=G),
-        await update(tools_rig, "Facts", "- x"),
-    ):
-        assert answer.is_error
-        assert "secret" not in answer.text
-    assert "secret" not in (await tools_rig.call("list_context_files")).text
-    assert (tools_rig.digest(), target.read_text()) == (before, "secret\n\n## Facts\n\n- secret\n")
 
 
 @pytest.mark.parametrize(
@@ -303,30 +253,6 @@ async def test_a_note_whose_name_is_not_unicode_is_granted_by_the_name_shown(too
     assert listed["path"] == shown
     assert not (await update(tools_rig, "Facts", "- y", shown)).is_error
     assert (tools_rig.vault / name).read_bytes() == b"# Odd\n\n## Facts\n\n- y\n"
-
-
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just(G),
-    lambda some: st.lists(some) | st.dictionaries(st.text(), some),
-    max_leaves=5,
-)
-NAMES = st.sampled_from(["file_path", "section", "content", "reason", "other"])
-
-
-@given(
-    st.sampled_from(["list_context_files", "read_context", "update_context", "no_change", "bash"]),
-    st.dictionaries(NAMES, VALUES),
-)
-async def test_whatever_is_sent_an_answer_comes_and_no_other_file_is_touched(
-    tools_rig: ContextRig, tool: str, arguments: dict[str, object]
-):
-    tools_rig.save(G, OWN)
-    before = tools_rig.digest()
-    answer = await tools_rig.call(tool, **arguments)
-
-    assert isinstance(answer.text, str)
-    if answer.is_error or tool != "update_context":
-        assert tools_rig.digest() == before
 
 
 SECTION_TEXTS = st.text(alphabet=st.sampled_from("#`~<!->=*_ \n\tab[]|:1."), max_size=40)
