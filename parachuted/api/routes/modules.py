@@ -214,7 +214,7 @@ class ModuleRoutes:
     async def settings(self, name: str) -> list[ModuleSetting]:
         """The settings of a module that runs, with their values."""
         specs = self._modules.status_of(name).settings
-        written = await asyncio.to_thread(self._approvals.config, name)
+        written = (await asyncio.to_thread(self._approvals.entry, name)).record.config
         return [
             ModuleSetting(
                 key=spec.key,

@@ -29,7 +29,6 @@ from parachuted.modules.registry.approved import (
     ModuleRecord,
     TrustLevel,
     approval_digest,
-    check_trust,
     parse_record,
     trust_level,
 )
@@ -109,10 +108,9 @@ class ModuleApprovals:
         """
         record = self._record(name)
         with locked(self._home, _LOCK), self._copied(record) as copy:
-            level, manifest = trust_level(record, copy, trust), self._manifest(record, copy)
-            check_trust(manifest, level)
+            level = trust_level(record, copy, trust)
+            consent = consent_for(self._manifest(name, copy, level), copy, record, level)
             before = self._copies.read(name, record.tree).folder if record.tree else None
-            consent = consent_for(manifest, copy, record, level)
             return consent, tree_difference(before, copy.folder, self._env)
 
     def consent(self, name: str, trust: TrustLevel | None = None) -> Consent:
@@ -167,9 +165,6 @@ class ModuleApprovals:
         self._record(name)
         return self._registry.set_config(name, key, value)
 
-    def config(self, name: str) -> Mapping[str, object]:
-        return self._record(name).config
-
     def ready(self, names: Collection[str] | None = None) -> list[ApprovedModule]:
         """What may run now, verified just now, by name; `ModuleEntry.problem` says why another may
         not.
@@ -196,23 +191,17 @@ class ModuleApprovals:
             name = manifest.name
             entry = self._registry.load().get(name, {})
             record = parse_record(name, entry) if is_module(entry) else None
-            former = record and (record.path if record.is_dev else without_ref(record.source))
-            origin = str(found.folder) if dev else without_ref(found.source)
-            if former not in {None, origin}:
+            if record is not None and without_ref(record.source) != without_ref(found.source):
                 raise OutdatedError(
-                    f"there is a module {name} from {former} already; remove it first"
+                    f"there is a module {name} from {record.source} already; remove it first"
                 )
-            values: dict[str, Plain]
+            values: dict[str, Plain] = {"source": found.source, "commit": found.commit}
             if dev:
-                values = {"source": "local", "path": str(found.folder), "dev": True}
+                values |= {"path": str(found.folder), "dev": True}
             else:
                 installed = record.installed if record else None
-                values = {
-                    "source": found.source,
-                    "path": f"{FOLDER}/{name}",
-                    "commit": found.commit,
-                    "installed": place(found, self._vault, name, installed),
-                }
+                values["installed"] = place(found, self._vault, name, installed)
+                values |= {"path": f"{FOLDER}/{name}", "dev": None}
             if record is None:
                 trust = "trusted" if dev else "untrusted"
                 values |= {"enabled": False, "version": manifest.version, "trust": trust}
@@ -242,20 +231,26 @@ class ModuleApprovals:
     def _copied(self, record: ModuleRecord) -> AbstractContextManager[ModuleTree]:
         return self._copies.copied(record.name, record.folder(self._vault), LITTER)
 
-    def _manifest(self, record: ModuleRecord, copy: ModuleTree) -> Manifest:
-        """Raises OutdatedError, and what `manifest_of` raises."""
+    def _manifest(self, name: str, copy: ModuleTree, trust: TrustLevel) -> Manifest:
+        """Raises OutdatedError where it asks for what this trust never gives, to act for people,
+        and what `manifest_of` raises.
+        """
         manifest = manifest_of(copy, self._reserved)
-        if manifest.name != record.name:
+        if manifest.name != name:
             raise OutdatedError(
-                f"the folder {record.name} says that it is the module {manifest.name}; the two "
-                "must agree"
+                f"the folder {name} says that it is the module {manifest.name}; the two must agree"
+            )
+        if manifest.permissions.people and trust == "untrusted":
+            raise OutdatedError(
+                f"{name} acts for people that it knows from elsewhere, which only a trusted "
+                f"module may: `parachute modules approve {name} --trust trusted` shows what that "
+                "allows, and asks"
             )
         return manifest
 
     def _keep(self, record: ModuleRecord, copy: ModuleTree, level: TrustLevel) -> None:
         """In this order, so that a crash approves nothing."""
-        name, digest, manifest = record.name, copy.digest, self._manifest(record, copy)
-        check_trust(manifest, level)
+        name, digest, manifest = record.name, copy.digest, self._manifest(record.name, copy, level)
         environment, lock = self._packages(record, manifest)
         self._copies.keep(name, copy)
         self._registry.change(
@@ -295,15 +290,15 @@ class ModuleApprovals:
         if record.tree is None or record.hash is None:
             raise OutdatedError(f"{name} was never approved")
         copy = self._copies.read(name, record.tree)
-        manifest, folder = self._manifest(record, copy), self._copies.folder(name)
-        environment = folder / record.environment if record.environment else None
+        manifest = self._manifest(name, copy, record.trust)
+        known = record.environment
+        environment = self._copies.folder(name) / known if known else None
         lock = lock_of(environment) if environment else ()
         if approval_digest(copy.digest, manifest, lock) != record.hash:
             raise OutdatedError(
                 f"{name} is not what was approved (its files, permissions or packages); "
                 "approve it again"
             )
-        check_trust(manifest, record.trust)
         return ApprovedModule(
             name=name,
             copy=copy.folder,

@@ -145,16 +145,6 @@ def reads_any_note(manifest: Manifest, trust: TrustLevel) -> bool:
     return trust != "untrusted" or not _EVERYTHING.isdisjoint(manifest.permissions.read)
 
 
-def check_trust(manifest: Manifest, trust: TrustLevel) -> None:
-    """Raises OutdatedError where it asks for what this trust never gives: to act for people."""
-    if manifest.permissions.people and trust == "untrusted":
-        raise OutdatedError(
-            f"{manifest.name} acts for people that it knows from elsewhere, which only a trusted "
-            f"module may: `parachute modules approve {manifest.name} --trust trusted` shows what "
-            "that allows, and asks"
-        )
-
-
 def trust_level(record: ModuleRecord, tree: ModuleTree, wanted: TrustLevel | None) -> TrustLevel:
     """A module whose files come with this version is verified, unless less is wanted; any other is
     what it was, but never verified. Raises OutdatedError.

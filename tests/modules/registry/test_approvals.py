@@ -14,7 +14,7 @@ from parachuted.errors import (
     UntrustedError,
 )
 from parachuted.modules.registry.approvals import ModuleApprovals
-from parachuted.modules.registry.approved import approval_digest, check_trust
+from parachuted.modules.registry.approved import approval_digest
 from parachuted.modules.registry.copies import read_tree
 from parachuted.modules.registry.manifest import read_manifest
 from parachuted.modules.registry.prompts import ModulePrompts
@@ -94,12 +94,20 @@ def test_each_part_counts_and_the_order_of_the_lock_does_not():
     assert len(others - {first}) == 1 + len(asked) + 2
 
 
-def test_a_module_that_is_not_trusted_acts_for_nobody():
-    manifest = read_manifest(PLAIN + "permissions: {people: true}\n")
-
-    check_trust(manifest, "trusted")
-    with pytest.raises(OutdatedError, match="modules approve bot --trust trusted"):
-        check_trust(manifest, "untrusted")
+def test_a_module_that_is_not_trusted_acts_for_nobody(rig):
+    rig.write(**{"manifest.yaml": f"{MANIFEST}  people: true\n"})
+    consent = rig.trust.consent("stranger", "trusted")
+    for act in (
+        lambda: rig.trust.consent("stranger"),
+        lambda: rig.trust.approve("stranger", consent.digest),
+    ):
+        with pytest.raises(OutdatedError, match="modules approve stranger --trust trusted"):
+            act()
+    rig.trust.approve("stranger", consent.digest, trust="trusted")
+    assert rig.run() == [SAID]
+    registry = rig.home / "modules.yaml"
+    registry.write_text(registry.read_text().replace("trust: trusted", "trust: untrusted"))
+    assert rig.run() == []
 
 
 def test_disabled_does_not_run_and_trust_is_what_a_person_says(rig):
