@@ -108,9 +108,10 @@ class ModuleApprovals:
         """
         record = self._record(name)
         with locked(self._home, _LOCK), self._copied(record) as copy:
-            level = trust_level(record, copy, trust)
+            level, before = trust_level(record, copy, trust), None
             consent = consent_for(self._manifest(name, copy, level), copy, record, level)
-            before = self._copies.read(name, record.tree).folder if record.tree else None
+            with contextlib.suppress(UnfitError):  # damaged: all of the present folder is shown
+                before = self._copies.read(name, record.tree).folder if record.tree else None
             return consent, tree_difference(before, copy.folder, self._env)
 
     def consent(self, name: str, trust: TrustLevel | None = None) -> Consent:

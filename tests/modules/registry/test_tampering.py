@@ -159,7 +159,7 @@ def test_a_module_that_no_one_approved_never_runs_however_it_came(tmp_path, home
 @pytest.mark.parametrize(
     "path", ["words.py", "prompts/ask.md", "deep/inner.py", "data.json", "extra.py"]
 )
-def test_a_damaged_copy_does_not_run_though_only_the_home_can_damage_it(rig, path):
+def test_a_damaged_copy_does_not_run_until_it_is_approved_again(rig, path):
     file = rig.ready().copy / path
     (file if file.exists() else file.parent).chmod(0o755)
     file.write_text(rig.payload)
@@ -169,6 +169,8 @@ def test_a_damaged_copy_does_not_run_though_only_the_home_can_damage_it(rig, pat
     trust = rig.again()
     assert trust.ready() == []
     assert "approve" in (trust.entry("stranger").problem or "")
+    rig.approve()
+    assert rig.run() == [SAID]
 
 
 def test_what_modules_yaml_says_must_hold_of_what_is_there(rig):
