@@ -71,31 +71,32 @@ def test_a_repository_is_cloned_at_a_recorded_commit(rig, published):
     assert [path.name for path in (rig.vault / "Modules").iterdir()] == ["stranger"]
 
 
-def test_neither_the_repositorys_nor_the_persons_own_settings_run_anything(rig, published):
-    mark = rig.base / "it ran"
-    person = rig.base / "person"
-    (person / "template" / "hooks").mkdir(parents=True)
-    (person / "hooks").mkdir()
-    for hook in (
-        person / "hooks" / "post-checkout",
-        person / "template" / "hooks" / "post-checkout",
-        published / "hooks" / "post-checkout",
-    ):
-        hook.write_text(f"#!/bin/sh\ntouch '{mark}'\n")
-        hook.chmod(0o755)
-    lines = f"""
-[core]
-  hooksPath = {person}/hooks
-  fsmonitor = touch '{mark}'
-[init]
-  templateDir = {person}/template
-[filter "evil"]
-  smudge = "touch '{mark}'; cat"
-  required = true
-[credential]
-  helper = "!touch '{mark}'"
-"""
-    (person / ".gitconfig").write_text(lines)
+def test_no_settings_of_the_repository_the_person_or_the_folder_run_anything(
+    rig, published, monkeypatch
+):
+    mark, person, here = rig.base / "it ran", rig.base / "person", rig.base / "here"
+    trap = f"#!/bin/sh\ntouch '{mark}'\n"
+    for hooks in (person / "hooks", person / "template" / "hooks", published / "hooks"):
+        hooks.mkdir(parents=True, exist_ok=True)
+        (hooks / "post-checkout").write_text(trap)
+        (hooks / "post-checkout").chmod(0o755)
+    settings = {
+        "core.hooksPath": str(person / "hooks"),
+        "core.fsmonitor": f"touch '{mark}'",
+        "core.sshCommand": f"touch '{mark}'",
+        "core.pager": f"touch '{mark}'",
+        "init.templateDir": str(person / "template"),
+        "filter.evil.smudge": f"touch '{mark}'; cat",
+        "filter.evil.required": "true",
+        "credential.helper": f"!touch '{mark}'",
+        f"url.{rig.base.as_uri()}/elsewhere.insteadOf": published.as_uri(),
+    }
+    here.mkdir()
+    git(here, "init", "-q")
+    for name, value in settings.items():
+        git(here, "config", name, value)
+        git(here, "config", "--file", str(person / ".gitconfig"), name, value)
+    monkeypatch.chdir(here)
     install(
         rig,
         published.as_uri(),
@@ -186,31 +187,6 @@ def test_nothing_is_written_through_a_link_in_place_of_the_modules_folder(rig):
         install(rig, str(rig.write(rig.base / "mine")))
 
     assert list(away.iterdir()) == []
-
-
-def test_a_clone_reads_no_settings_of_the_folder_where_a_person_stands(rig, published, monkeypatch):
-    here = rig.base / "here"
-    here.mkdir()
-    git(here, "init", "-q")
-    ran = rig.base / "ran"
-    trap = rig.base / "trap"
-    trap.write_text(f"#!/bin/sh\ntouch {ran}\n")
-    trap.chmod(0o700)
-    git(here, "config", f"url.{rig.base.as_uri()}/elsewhere.insteadOf", published.as_uri())
-    for setting in (
-        "core.fsmonitor",
-        "core.sshCommand",
-        "remote.origin.uploadpack",
-        "filter.evil.smudge",
-        "core.pager",
-        "trace2.eventTarget",
-    ):
-        git(here, "config", setting, str(trap))
-    monkeypatch.chdir(here)
-    install(rig, published.as_uri())
-
-    assert (rig.folder / "module.py").is_file()
-    assert not ran.exists()
 
 
 def test_a_tag_a_branch_and_a_commit_of_a_repository_can_be_named(rig, published):
