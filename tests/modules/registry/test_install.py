@@ -71,9 +71,7 @@ def test_a_repository_is_cloned_at_a_recorded_commit(rig, published):
     assert [path.name for path in (rig.vault / "Modules").iterdir()] == ["stranger"]
 
 
-def test_no_settings_of_the_repository_the_person_or_the_folder_run_anything(
-    rig, published, monkeypatch
-):
+def test_no_settings_of_a_repository_a_person_or_a_folder_run_anything(rig, published, monkeypatch):
     mark, person, here = rig.base / "it ran", rig.base / "person", rig.base / "here"
     trap = f"#!/bin/sh\ntouch '{mark}'\n"
     for hooks in (person / "hooks", person / "template" / "hooks", published / "hooks"):
