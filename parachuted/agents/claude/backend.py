@@ -7,18 +7,15 @@ import logging
 import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
-from claude_agent_sdk import CLIConnectionError, ProcessError, ResultError, ResultMessage
+from claude_agent_sdk import CLIConnectionError, ProcessError, ResultError
 
 from parachuted.agents.backends import ClaudeSettings
 from parachuted.agents.claude.client import AgentClient, OpenClients
-from parachuted.agents.claude.containers import open_in_container
-from parachuted.agents.claude.launch import make_host_client, make_run_token
+from parachuted.agents.claude.launch import make_run_token, open_in_container, open_on_host
 from parachuted.agents.claude.steps import StepReader
-from parachuted.agents.claude.toolbox import Toolbox
-from parachuted.agents.job import Job, RunResult, Step, UsageStep
+from parachuted.agents.job import Job, RunResult, Step
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 
 log = logging.getLogger(__name__)
@@ -75,91 +72,66 @@ class ClaudeBackend:
         self, job: Job, session: str | None, deadline: float, opened: AgentClient | None
     ) -> AsyncGenerator[Step, None]:
         """The account comes last, when all costs have been counted, then the failure."""
-        toolbox = Toolbox(job) if opened is None else opened.toolbox
-        toolbox.serve(job)
-        reader, failure = StepReader(job, resumed=session), None
+        reader, failure = StepReader(job, session, lambda: self._spent(job.id).usd), None
+        client: AgentClient | None = None
         try:
-            async with (
-                self._client(job, toolbox, session, deadline, opened) as client,
-                aclosing(self._converse(job, client, reader, deadline)) as steps,
-            ):
-                async for step in steps:
-                    yield step
+            async with self._client(job, session, deadline, opened) as client:
+                before = "" if session or not job.history else f"{job.history}\n\n"
+                await client.begin(before + job.prompt, job.files, deadline)
+                reader.chosen_session, reader.is_asked = client.session, True
+                async with aclosing(client.messages(job.conversation)) as messages:
+                    async for message in messages:
+                        for step in reader.read(message):
+                            yield step
+                if client.session is None and client.toolbox.bug is None and job.ended() is None:
+                    self._open.put(client, reader.session, job)
         except AgentFailedError as error:
+            if client is not None and not reader.turns:
+                _raise_lost(error, client, session)
             failure = error
-        if reader.is_asked and not isinstance(failure, _LostError):
-            spent = self._spent(job.id)
-            # a run that could not begin has no account to give
-            if spent.usd or not isinstance(failure, AgentUnavailableError):
-                yield RunResult(
-                    cost_usd=spent.usd,
-                    input_tokens=spent.prompt,
-                    output_tokens=spent.output_tokens,
-                    turns=reader.turns,
-                    session_id=reader.next_session,
-                    of_run=True,
-                )
+        spent = self._spent(job.id)
+        # a run that could not begin has no account to give
+        if reader.is_asked and (spent.usd or not isinstance(failure, AgentUnavailableError)):
+            yield RunResult(
+                cost_usd=spent.usd,
+                input_tokens=spent.prompt,
+                output_tokens=spent.output_tokens,
+                turns=reader.turns,
+                session_id=reader.next_session,
+                of_run=True,
+            )
         if failure is not None:
             raise failure
-        if toolbox.bug is not None:
-            raise toolbox.bug
+        if client is not None and client.toolbox.bug is not None:
+            raise client.toolbox.bug
 
     @asynccontextmanager
     async def _client(
-        self,
-        job: Job,
-        toolbox: Toolbox,
-        session: str | None,
-        deadline: float,
-        opened: AgentClient | None,
+        self, job: Job, session: str | None, deadline: float, opened: AgentClient | None
     ) -> AsyncIterator[AgentClient]:
         """The `opened` one, or one that is yet to begin. Raises AgentUnavailableError."""
         settings = self._settings
         async with AsyncExitStack() as stack:
             if opened is not None:  # what follows may be cancelled
                 stack.push_async_callback(opened.close_unless_kept)
-            if job.native is not None:
-                opening = open_in_container(settings, job, job.native, toolbox, deadline)
-                client = await stack.enter_async_context(opening)
-            else:
-                token = opened.token if opened is not None else None
+                opened.toolbox.serve(job)
                 run_token = make_run_token(settings, job)
-                endpoint = await stack.enter_async_context(
-                    settings.gateway.open(run_token, token=token)
+                opening = settings.gateway.open(run_token, token=opened.token)
+                await stack.enter_async_context(opening)
+                client = opened
+            elif job.native is None:
+                client = await stack.enter_async_context(
+                    open_on_host(settings, self._home, job, session)
                 )
-                client = opened or make_host_client(
-                    settings, self._home, job, toolbox, session, endpoint
+            else:
+                client = await stack.enter_async_context(
+                    open_in_container(settings, job, job.native, deadline)
                 )
             if client is not opened:
                 stack.push_async_callback(client.close_unless_kept)
             self._running.add(client)
             stack.callback(self._running.discard, client)
             yield client
-
-    async def _converse(
-        self, job: Job, client: AgentClient, reader: StepReader, deadline: float
-    ) -> AsyncGenerator[Step, None]:
-        reader.chosen_session = client.session
-        try:
-            before = "" if reader.resumed or not job.history else f"{job.history}\n\n"
-            await client.begin(before + job.prompt, job.files, deadline)
-            reader.is_asked = True
-            async with aclosing(client.messages(job.conversation)) as messages:
-                async for message in messages:
-                    if isinstance(message, ResultMessage) and not client.is_done:
-                        continue  # a person goes on to speak
-                    for step in reader.read(message):
-                        if isinstance(step, UsageStep):
-                            yield replace(step, cost_usd=self._spent(job.id).usd)
-                        else:
-                            yield step
-            if client.session is None and client.toolbox.bug is None and job.ended() is None:
-                self._open.put(client, reader.session, job)
-        except AgentFailedError as error:
-            lost = None if reader.turns else _what_is_lost(error, client, reader.resumed)
-            if lost is not None:
-                raise lost from error
-            raise
 
 
 def has_transcript(home: Path, session: str) -> bool:
@@ -168,12 +140,10 @@ def has_transcript(home: Path, session: str) -> bool:
     return _ID.fullmatch(session) is not None and any(known)
 
 
-def _what_is_lost(
-    error: AgentFailedError, client: AgentClient, session: str | None
-) -> _LostError | None:
-    """Why a run without an answer failed, if with another client or session it may not."""
-    if isinstance(error.__cause__, ResultError):
-        return _LostError("the agent's earlier session is gone") if session else None
-    if client.is_reused and isinstance(error.__cause__, CLIConnectionError | ProcessError):
-        return _LostError(error.message)
-    return None
+def _raise_lost(error: AgentFailedError, client: AgentClient, session: str | None) -> None:
+    """Where a run without an answer failed as it may not with another client or session."""
+    cause = error.__cause__
+    if session and isinstance(cause, ResultError):
+        raise _LostError("the agent's earlier session is gone") from error
+    if client.is_reused and isinstance(cause, CLIConnectionError | ProcessError):
+        raise _LostError(error.message) from error

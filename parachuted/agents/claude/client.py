@@ -11,7 +11,6 @@ import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from contextvars import Context
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -48,8 +47,9 @@ class AgentClient:
     """From `begin` to `rest` it serves one run, and then perhaps another; `close` it in any case.
 
     `end` ends the process, or the container, with all that it ever started. `session` is the id
-    where we choose it. `is_done`: the last answer of its run was read; `is_kept`: it waits for
-    another run, and those who kept it close it; `is_reused`: it has served one before.
+    where we choose it. `is_done`: the last answer of its run was read; `is_reused`: it has served
+    one before; `is_kept`: it waits for another run until `kept_until`, of a job as the one that it
+    was `started_with`; `forget` undoes what that job held.
     """
 
     def __init__(
@@ -65,6 +65,8 @@ class AgentClient:
     ) -> None:
         self.toolbox, self.end, self.session, self.token = toolbox, end, session, token
         self.is_done = self.is_kept = self.is_reused = self._is_connected = False
+        self.started_with: tuple[object, ...] = ()
+        self.kept_until, self.forget = 0.0, _nothing
         self._has_container = transport is not None
         self._prompt_file = prompt_file
         self._sdk = ClaudeSDKClient(options, transport)
@@ -100,11 +102,12 @@ class AgentClient:
             while (message := await self._in_time(anext(stream, None))) is not None:
                 is_of_this_run |= getattr(message, "subtype", "") == "init"
                 if isinstance(message, ResultMessage):
-                    is_of_this_run, self.is_done = True, not self._goes_on(message, said)
-                if is_of_this_run:
+                    self.is_done = not self._goes_on(message, said)
+                    if self.is_done:
+                        yield message
+                        return
+                elif is_of_this_run:
                     yield message
-                if self.is_done:
-                    return
             raise AgentFailedError(
                 "the agent's process failed: it ended in the middle of its work"
             ) from CLIConnectionError("the agent has ended")
@@ -223,14 +226,7 @@ def _content(text: str, files: tuple[PromptFile, ...]) -> str | list[dict[str, A
     return [*blocks, {"type": "text", "text": text}]
 
 
-@dataclass(eq=False, slots=True, kw_only=True)
-class _Waiting:
-    """For the next turn of a session, `started_with` the same; `forget` undoes the job's `hold`."""
-
-    client: AgentClient
-    started_with: tuple[object, ...]
-    until: float
-    forget: Callable[[], None]
+def _nothing() -> None: ...
 
 
 class OpenClients:
@@ -238,34 +234,29 @@ class OpenClients:
 
     def __init__(self, idle_s: float, available_memory: Callable[[], int | None]) -> None:
         self._idle_s, self._available_memory = idle_s, available_memory
-        self._clients: dict[str, _Waiting] = {}  # the one that has waited longest is first
+        self._clients: dict[str, AgentClient] = {}  # the one that has waited longest is first
         self._closing: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
 
     async def pop(self, job: Job, session: str) -> AgentClient | None:
         """One that waits for another kind of turn is closed: it has the transcript open."""
-        found = self._pop(session)
-        if found is None:
+        client = self._pop(session)
+        if client is not None and client.started_with != _started_with(job):
+            await client.close()
             return None
-        if found.started_with != _started_with(job):
-            await found.client.close()
-            return None
-        found.client.is_kept = False
-        return found.client
+        return client
 
     def put(self, client: AgentClient, session: str | None, job: Job) -> None:
         """Keep it for the next turn, if it can be."""
         if session is None or job.hold is None or self._is_closed:
             return
-        client.rest()
         self._close(session)
-        self._clients[session] = _Waiting(
-            client=client,
-            started_with=_started_with(job),
-            until=asyncio.get_running_loop().time() + self._idle_s,
-            forget=job.hold(partial(self._close, session)),
-        )
+        client.rest()
+        client.started_with = _started_with(job)
+        client.kept_until = asyncio.get_running_loop().time() + self._idle_s
+        client.forget = job.hold(partial(self._close, session))
+        self._clients[session] = client
         self._look()
 
     async def close(self) -> None:
@@ -275,29 +266,29 @@ class OpenClients:
         await asyncio.gather(*self._closing)
 
     def _look(self) -> None:
-        loop = asyncio.get_running_loop()
-        available = self._available_memory()
+        loop, available = asyncio.get_running_loop(), self._available_memory()
         is_short = available is not None and available < _LEAST_MEMORY
-        for session, waiting in [*self._clients.items()]:
-            if is_short or len(self._clients) > _MOST_OPEN or waiting.until <= loop.time():
+        for session, client in [*self._clients.items()]:
+            if is_short or len(self._clients) > _MOST_OPEN or client.kept_until <= loop.time():
                 self._close(session)
         if self._timer is not None:
             self._timer.cancel()
         if self._clients:
             self._timer = loop.call_later(min(_OPEN_LOOK_S, self._idle_s), self._look)
 
-    def _pop(self, session: str) -> _Waiting | None:
-        found = self._clients.pop(session, None)
-        if found is not None:
-            found.forget()
-        return found
+    def _pop(self, session: str) -> AgentClient | None:
+        client = self._clients.pop(session, None)
+        if client is not None:
+            client.forget()
+            client.is_kept = False
+        return client
 
     def _close(self, session: str) -> None:
-        found = self._pop(session)
-        if found is None:
+        client = self._pop(session)
+        if client is None:
             return
         task = asyncio.get_running_loop().create_task(
-            found.client.close(),
+            client.close(),
             name="the end of an idle agent",
             context=Context(),  # not that of the module whose call ends it, and its tasks
         )

@@ -1,19 +1,35 @@
-"""How Claude Code is started: its options, its environment, and the launcher of a process."""
+"""How Claude Code is started: as a process of this machine, or in a container.
+
+In a container a shell runs as the CLI's user and can print anything in its place. So the output is
+bounded and checked: tool calls by the tool, files by the check-in, cost by the gateway, and the
+session's id is chosen here.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 from uuid import uuid4
 
 import claude_agent_sdk
-from claude_agent_sdk import ClaudeAgentOptions, HookMatcher
+from claude_agent_sdk import (
+    ClaudeAgentOptions,
+    CLIConnectionError,
+    CLIJSONDecodeError,
+    HookMatcher,
+    ProcessError,
+    Transport,
+)
 
 from parachuted.agents.backends import ClaudeSettings
 from parachuted.agents.claude.client import AgentClient
@@ -21,8 +37,10 @@ from parachuted.agents.claude.toolbox import Toolbox
 from parachuted.agents.credentials import KEY_VARIABLE
 from parachuted.agents.gateway.gateway import Endpoint
 from parachuted.agents.gateway.usage import RunToken
-from parachuted.agents.job import Job
+from parachuted.agents.job import Job, NativeTools
+from parachuted.agents.sandbox import Container
 from parachuted.agents.sandbox.options import (
+    CLI_IN_BOX,
     GATEWAY_SOCKET,
     HOME_IN_BOX,
     SOCKETS_IN_BOX,
@@ -34,7 +52,7 @@ from parachuted.processes.uninterrupted import run_uninterrupted
 
 log = logging.getLogger(__name__)
 
-LINE_LIMIT = 32 * 1024 * 1024
+_LINE_LIMIT = 32 * 1024 * 1024
 
 # which hosts it may reach, our proxy decides, and no server of Anthropic's
 _NO_PREFLIGHT = {"skipWebFetchPreflight": True}
@@ -80,6 +98,17 @@ _NOT_IN_CONTAINER = (
 )
 
 _LOGGED_CHARS = 500
+_MOST_BYTES = 256 * 1024 * 1024
+_MOST_LINES = 100_000
+_LAST_WORDS_S = 2.0
+_NO_ENGINE = (
+    "this agent has tools that need a container, and there is none here; `parachute "
+    "sandbox doctor` says what to install"
+)
+_NOT_LINUX = (
+    "an agent with a shell runs only on Linux: a container cannot run the Claude Code of another "
+    "system"
+)
 _BACKGROUND_NICENESS = 10
 _MARK = "PARACHUTE_AGENT_RUN"
 _CLI, _NICENESS, _DROPPED = "PARACHUTE_CLI", "PARACHUTE_NICENESS", "PARACHUTE_DROPPED"
@@ -106,43 +135,72 @@ def make_run_token(settings: ClaudeSettings, job: Job) -> RunToken:
     )
 
 
-def make_host_client(
-    settings: ClaudeSettings,
-    home: Path,
-    job: Job,
-    toolbox: Toolbox,
-    session: str | None,
-    endpoint: Endpoint,
-) -> AgentClient:
-    mark, cli, cwd = uuid4().hex, find_cli(settings.env), settings.folder / "work"
-    try:
-        for folder in (settings.folder, cwd, home):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        launcher = _write_launcher(settings.folder)
-        prompt = write_prompt(settings.folder, job.system_prompt)
-    except OSError as error:
-        raise AgentUnavailableError(f"the agent has no folder to work in: {error}") from error
-    options = make_options(settings, job, toolbox, session)
-    options.cli_path, options.cwd = launcher, cwd
-    options.env = make_environment(settings.env, home, endpoint) | {
-        _MARK: mark,
-        _CLI: str(cli),
-        _NICENESS: str(0 if job.conversation is not None else _BACKGROUND_NICENESS),
-    }
-    options.env[_DROPPED] = "\n".join(name for name in os.environ if name not in options.env)
-    options.system_prompt = {"type": "file", "path": str(prompt)}
-    options.max_buffer_size = LINE_LIMIT
-    options.stderr = lambda line: log.info("the agent's process says: %s", line[:_LOGGED_CHARS])
-    return AgentClient(
-        options,
-        toolbox,
-        partial(run_uninterrupted, kill_family, f"{_MARK}={mark}"),
-        token=endpoint.token,
-        prompt_file=prompt,
-    )
+@asynccontextmanager
+async def open_on_host(
+    settings: ClaudeSettings, home: Path, job: Job, session: str | None
+) -> AsyncIterator[AgentClient]:
+    """A client whose process is yet to begin. Raises AgentUnavailableError."""
+    async with settings.gateway.open(make_run_token(settings, job)) as endpoint:
+        mark, cli, cwd = uuid4().hex, find_cli(settings.env), settings.folder / "work"
+        try:
+            for folder in (settings.folder, cwd, home):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            launcher = _write_launcher(settings.folder)
+            prompt = _write_prompt(settings.folder, job.system_prompt)
+        except OSError as error:
+            raise AgentUnavailableError(f"the agent has no folder to work in: {error}") from error
+        toolbox = Toolbox(job)
+        options = _make_options(settings, job, toolbox, session)
+        options.cli_path, options.cwd = launcher, cwd
+        options.env = make_environment(settings.env, home, endpoint) | {
+            _MARK: mark,
+            _CLI: str(cli),
+            _NICENESS: str(0 if job.conversation is not None else _BACKGROUND_NICENESS),
+        }
+        options.env[_DROPPED] = "\n".join(name for name in os.environ if name not in options.env)
+        options.system_prompt = {"type": "file", "path": str(prompt)}
+        options.max_buffer_size = _LINE_LIMIT
+        options.stderr = lambda line: log.info("the agent's process says: %s", line[:_LOGGED_CHARS])
+        end = partial(run_uninterrupted, kill_family, f"{_MARK}={mark}")
+        yield AgentClient(options, toolbox, end, token=endpoint.token, prompt_file=prompt)
 
 
-def make_options(
+@asynccontextmanager
+async def open_in_container(
+    settings: ClaudeSettings, job: Job, native: NativeTools, deadline: float
+) -> AsyncIterator[AgentClient]:
+    """`deadline` is the loop's time. Raises AgentUnavailableError."""
+    if settings.sandboxes is None:
+        raise AgentUnavailableError(_NO_ENGINE)
+    if settings.platform != "linux":
+        raise AgentUnavailableError(_NOT_LINUX)
+    sockets, session, toolbox = native.sandbox.folder.sockets, str(uuid4()), Toolbox(job)
+    options = _make_options(settings, job, toolbox, None)
+    options.session_id = session
+    run_token = replace(make_run_token(settings, job), session=session)
+    async with AsyncExitStack() as stack:
+        endpoint = await stack.enter_async_context(settings.gateway.open(run_token, sockets))
+        prompt = await asyncio.to_thread(_write_prompt, sockets, job.system_prompt)
+        stack.callback(prompt.unlink, missing_ok=True)
+        prompt.chmod(0o644)  # the container's user reads it; the folder is private
+        opening = settings.sandboxes.open(
+            native.sandbox,
+            _make_command(CLI_IN_BOX, options, f"{SOCKETS_IN_BOX}/{prompt.name}"),
+            make_container_environment(endpoint),
+            find_cli(settings.env),
+        )
+        try:
+            async with asyncio.timeout_at(deadline):
+                container = await stack.enter_async_context(opening)
+        except TimeoutError as error:
+            raise AgentUnavailableError("the agent's container did not begin in time") from error
+        transport = ContainerTransport(container)
+        yield AgentClient(
+            options, toolbox, partial(_end, container), transport=transport, session=session
+        )
+
+
+def _make_options(
     settings: ClaudeSettings, job: Job, toolbox: Toolbox, session: str | None
 ) -> ClaudeAgentOptions:
     patience = job.limits.timeout_s  # a person may be asked
@@ -172,7 +230,7 @@ def make_options(
     )
 
 
-def make_command(cli: str, options: ClaudeAgentOptions, prompt_file: str) -> tuple[str, ...]:
+def _make_command(cli: str, options: ClaudeAgentOptions, prompt_file: str) -> tuple[str, ...]:
     """For a container: the SDK spells them for a process. Paths are those in there."""
     servers = options.mcp_servers if isinstance(options.mcp_servers, dict) else {}
     listed = {name: {"type": "sdk", "name": name} for name in servers}
@@ -241,9 +299,81 @@ def _write_launcher(folder: Path) -> Path:
     return path
 
 
-def write_prompt(folder: Path, text: str) -> Path:
+def _write_prompt(folder: Path, text: str) -> Path:
     """As a file: an argument has a short limit, and everybody can read it."""
     descriptor, name = tempfile.mkstemp(".md", "prompt-", folder)
     os.close(descriptor)
     Path(name).write_text(text, "utf-8", "replace")
     return Path(name)
+
+
+async def _end(container: Container) -> None:
+    try:
+        await container.kill()
+    except AgentUnavailableError as error:  # its opener tries again
+        log.warning("the agent's container was not ended: %s", error.message)
+
+
+class ContainerTransport(Transport):
+    """`close` lets the CLI write its session down; the code that opened the container ends it."""
+
+    def __init__(self, container: Container) -> None:
+        self._container = container
+        self._is_open = False
+
+    async def connect(self) -> None:
+        self._is_open = True
+
+    async def write(self, data: str) -> None:
+        if not self.is_ready():
+            raise CLIConnectionError("the agent has ended")
+        try:
+            await self._container.write(data.encode())
+        except OSError as error:
+            raise CLIConnectionError("the agent has ended") from error
+
+    async def end_input(self) -> None:
+        self._is_open = False
+        with suppress(OSError):
+            await self._container.end_input()
+
+    async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
+        lines = size = 0
+        has_answered = False
+        while line := await self._read_line():
+            lines, size = lines + 1, size + len(line)
+            if lines > _MOST_LINES or size > _MOST_BYTES:
+                raise CLIJSONDecodeError(
+                    f"{lines} lines and {size} bytes, more than any agent says", ValueError(size)
+                )
+            if line.startswith(b"{"):
+                has_answered = True
+                yield parse_line(line)
+        code = await self._container.wait()
+        if code or not has_answered:
+            raise ProcessError(
+                self._container.problem or "the agent's process failed", exit_code=code
+            )
+
+    async def close(self) -> None:
+        await self.end_input()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS_S):
+                await self._container.wait()
+
+    def is_ready(self) -> bool:
+        return self._is_open and self._container.is_ready
+
+    async def _read_line(self) -> bytes:
+        try:
+            return await self._container.stdout.readline()
+        except ValueError as error:
+            raise CLIJSONDecodeError(f"a line longer than {_LINE_LIMIT} bytes", error) from error
+
+
+def parse_line(line: bytes) -> dict[str, Any]:
+    """Raises CLIJSONDecodeError."""
+    try:
+        return cast("dict[str, Any]", json.loads(line))
+    except (ValueError, RecursionError) as error:
+        raise CLIJSONDecodeError(line[:_LOGGED_CHARS].decode(errors="replace"), error) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from claude_agent_sdk import (
@@ -49,12 +49,12 @@ _PROMPT = ("input_tokens", _CACHE_READ, "cache_creation_input_tokens")
 class StepReader:
     """One run's messages, read in order.
 
-    `resumed` is the session that it goes on with, `chosen_session` the one that we chose, `session`
-    the one that the CLI has named.
+    `spent` is what it cost until now, in US dollars. `resumed` is the session that it goes on
+    with, `chosen_session` the one that we chose, `session` the one that the CLI has named.
     """
 
-    def __init__(self, job: Job, *, resumed: str | None = None) -> None:
-        self.resumed, self._max_turns = resumed, job.limits.max_turns
+    def __init__(self, job: Job, resumed: str | None, spent: Callable[[], float]) -> None:
+        self._resumed, self._spent, self._max_turns = resumed, spent, job.limits.max_turns
         self._is_boxed = job.native is not None
         self._is_conversation = job.conversation is not None
         self._names = {tool.full_name: tool.name for tool in job.tools}
@@ -109,7 +109,7 @@ class StepReader:
             names = [self._name(name) for name in listed if isinstance(name, str)]
             yield SessionStep(
                 session_id="" if self._is_boxed else self.chosen_session or session,
-                is_resumed=session == self.resumed,
+                is_resumed=session == self._resumed,
                 tools=tuple(names),
                 model=model if isinstance(model, str) else "",
             )
@@ -134,7 +134,7 @@ class StepReader:
                 input_tokens=_prompt(self._streamed),
                 output_tokens=self._streamed[_OUTPUT],
                 cache_read_tokens=self._streamed[_CACHE_READ],
-                cost_usd=0.0,
+                cost_usd=self._spent(),
                 context_tokens=_prompt(answer) + answer[_OUTPUT],
             )
 

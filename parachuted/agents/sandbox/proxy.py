@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from ipaddress import IPv4Address, ip_address, ip_network
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeAlias
 
 from parachuted.access.grant import Network
 from parachuted.agents.gateway.listeners import listen_in
@@ -55,45 +55,41 @@ _NOT_PUBLIC = tuple(
 _IPV6_PUBLIC = ip_network("2000::/3")
 
 
-class ProxyTarget(NamedTuple):
-    """A host by name, in lower case without a final dot, and a port."""
-
-    host: str
-    port: int
+Target: TypeAlias = tuple[str, int]
+"""A host by name, in lower case without a final dot, and a port."""
 
 
-def parse_target(authority: str) -> ProxyTarget | None:
+def parse_target(authority: str) -> Target | None:
     """None if it is not `host:port`. Addresses are refused: rules are about names."""
     name, _, number = authority.partition(":")
     host = name.lower().removesuffix(".")
     is_name = _NAME.fullmatch(host) and not _LAST_IS_NUMBER.fullmatch(host)
     if not is_name or not _PORT.fullmatch(number) or int(number) > 0xFFFF:  # noqa: PLR2004  the largest port
         return None
-    return ProxyTarget(host, int(number))
+    return host, int(number)
 
 
-def objection(network: Network, target: ProxyTarget) -> str | None:
+def objection(network: Network, target: Target) -> str | None:
     """Why the sandbox may not reach that host; None if its name is allowed.
 
     `bridge` allows any public host on the web's ports. In a list, `example.org` is that host alone,
     `*.example.org` all below it, and `example.org:8443` that port alone.
     """
-    if _INDOORS.fullmatch(target.host):
-        return f"{target.host} is a name of this machine's own surroundings, which no agent reaches"
+    host, port = target
+    if _INDOORS.fullmatch(host):
+        return f"{host} is a name of this machine's own surroundings, which no agent reaches"
     if network == "bridge":
-        if target.port in _WEB_PORTS:
-            return None
-        return f"port {target.port} is not one of the web's, which are all that it may reach"
-    if network == "none" or not any(_means(pattern, target) for pattern in network):
-        return f"{target.host}:{target.port} is not on the list of hosts that this agent may reach"
+        why = f"port {port} is not one of the web's, which are all that it may reach"
+        return None if port in _WEB_PORTS else why
+    if network == "none" or not any(_means(pattern, host, port) for pattern in network):
+        return f"{host}:{port} is not on the list of hosts that this agent may reach"
     return None
 
 
-def _means(pattern: str, target: ProxyTarget) -> bool:
-    name, colon, port = pattern.lower().partition(":")
-    if not (target.port == int(port) if colon else target.port in _WEB_PORTS):
-        return False
-    return target.host.endswith(name[1:]) if name.startswith("*.") else target.host == name
+def _means(pattern: str, host: str, port: int) -> bool:
+    name, colon, only = pattern.lower().partition(":")
+    is_port = port == int(only) if colon else port in _WEB_PORTS
+    return is_port and (host.endswith(name[1:]) if name.startswith("*.") else host == name)
 
 
 def is_public(address: str) -> bool:
@@ -125,9 +121,7 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 
 
 class _RefusedError(Exception):
-    def __init__(self, status: int, words: str) -> None:
-        super().__init__(words)
-        self.status, self.words = status, words
+    """A status of HTTP, and the words for the agent."""
 
 
 class Proxy:
@@ -138,7 +132,7 @@ class Proxy:
         network: Network,
         *,
         reached: Callable[[str], None],
-        decide: Decide | None = None,
+        decide: Decide,
         resolve: Resolve = resolve,
         connect: Connect = asyncio.open_connection,
         limits: ProxyLimits | None = None,
@@ -155,13 +149,12 @@ class Proxy:
             async with asyncio.timeout(self._limits.longest_s):
                 await self._pass(near, writer)
         except _RefusedError as refused:
-            log.info("a box was refused a connection", extra={"reason": refused.words})
-            await _answer(near, writer, refused.status, refused.words)
-        except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+            log.info("a box was refused a connection", extra={"reason": refused.args[1]})
+            await _answer(near, writer, *refused.args)
+        # `cut` cancels: the server that began this waits for nothing
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError) as error:
             reason = str(error) or type(error).__name__
             log.info("a connection of a box ended", extra={"reason": reason})
-        except asyncio.CancelledError:  # by `cut`: the server that began this waits for nothing
-            log.info("a connection of a box was cut")
         finally:
             self._open.pop(writer, None)
             self._answered.discard(writer)
@@ -187,13 +180,11 @@ class Proxy:
         most = self._limits.connections
         if len(self._open) > most:
             raise _RefusedError(503, f"{most} connections are open already")
-        target = await self._target(near)
-        said = objection(self._network, target)
-        if self._decide is not None:
-            said = await self._decide(target.host, target.port, said)
+        host, port = target = await self._target(near)
+        said = await self._decide(host, port, objection(self._network, target))
         if said is not None:
             raise _RefusedError(403, said)
-        far, out = await self._reach(target)
+        far, out = await self._reach(host, port)
         try:
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
             async with (
@@ -201,7 +192,7 @@ class Proxy:
                 asyncio.TaskGroup() as group,
             ):
                 group.create_task(self._carry(near, out, silence), name="out")
-                group.create_task(self._carry(far, writer, silence, target.host), name="in")
+                group.create_task(self._carry(far, writer, silence, host), name="in")
         except* OSError as errors:
             raise ConnectionError(str(errors.exceptions[0])) from errors
         finally:
@@ -229,7 +220,7 @@ class Proxy:
         with suppress(OSError):
             target.write_eof()
 
-    async def _target(self, near: asyncio.StreamReader) -> ProxyTarget:
+    async def _target(self, near: asyncio.StreamReader) -> Target:
         try:
             async with asyncio.timeout(self._limits.head_s):
                 head = await near.readuntil(b"\r\n\r\n")
@@ -248,36 +239,40 @@ class Proxy:
         return target
 
     async def _reach(
-        self, target: ProxyTarget
+        self, host: str, port: int
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """One address that is not public refuses all: such a name is meant to lead inside."""
-        host, port = target
-        failed: OSError = OSError("it has no address")
         try:
             async with asyncio.timeout(self._limits.connect_s):
                 addresses = await self._resolve(host, port)
                 bad = [address for address in addresses if not is_public(address)]
                 if bad or not addresses:
                     where = bad[0] if bad else "no address"
-                    raise _RefusedError(
-                        403, f"{host} leads to {where}, which is not on the internet"
-                    )
-                for address in addresses:
-                    try:
-                        far, out = await self._connect(address, port)
-                    except OSError as error:
-                        failed = error
-                        continue
-                    if _is_this_machine(out):
-                        out.transport.abort()
-                        raise _RefusedError(403, "that is this machine itself")
-                    return far, out
-                raise failed
+                    why = f"{host} leads to {where}, which is not on the internet"
+                    raise _RefusedError(403, why)
+                return await self._connect_to(addresses, port)
         except TimeoutError as error:
             raise _RefusedError(502, f"{host} does not answer") from error
         except OSError as error:
             reason = error.strerror or error
             raise _RefusedError(502, f"{host} cannot be reached: {reason}") from error
+
+    async def _connect_to(
+        self, addresses: Sequence[str], port: int
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        for address in addresses:
+            try:
+                far, out = await self._connect(address, port)
+            except OSError:
+                if address == addresses[-1]:
+                    raise
+                continue
+            here, there = out.get_extra_info("sockname"), out.get_extra_info("peername")
+            if here is None or there is None or here[0] != there[0]:
+                return far, out
+            out.transport.abort()  # the public address turned out to be our own
+            break
+        raise _RefusedError(403, "that is this machine itself")
 
 
 @asynccontextmanager
@@ -291,12 +286,6 @@ async def open_proxy(sockets: Path, proxy: Proxy) -> AsyncIterator[Proxy]:
         server.close()
         await proxy.close()
         await asyncio.to_thread((sockets / PROXY_SOCKET).unlink, missing_ok=True)
-
-
-def _is_this_machine(out: asyncio.StreamWriter) -> bool:
-    """Whether a public address turned out to be our own."""
-    here, there = out.get_extra_info("sockname"), out.get_extra_info("peername")
-    return here is not None and there is not None and here[0] == there[0]
 
 
 async def _answer(

@@ -20,7 +20,7 @@ from parachuted.errors import AgentFailedError, AgentStoppedError, AgentUnavaila
 @pytest.fixture
 def new_reader(job, agent_rig):
     tools = (agent_rig.tool("read"),)
-    return lambda: StepReader(job(tools=tools, max_turns=3))
+    return lambda: StepReader(job(tools=tools, max_turns=3), None, lambda: 0.0)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from claude_agent_sdk import CLIConnectionError, CLIJSONDecodeError, ProcessError
 
 from parachuted.access.agent_config import SandboxConfig
-from parachuted.agents.claude.containers import ContainerTransport, parse_line
+from parachuted.agents.claude.launch import ContainerTransport, parse_line
 from tests.agents.sandbox.conftest import made_by, opening
 
 

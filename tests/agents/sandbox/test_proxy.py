@@ -52,6 +52,10 @@ async def world():
     server.close()
 
 
+async def as_listed(_host, _port, objection):
+    return objection
+
+
 @asynccontextmanager
 async def proxy(world, tmp_path, network=("example.org",), **how):
     made = Proxy(
@@ -59,7 +63,7 @@ async def proxy(world, tmp_path, network=("example.org",), **how):
         reached=world.reached.append,
         resolve=world.resolve,
         connect=how.pop("connect", world.connect),
-        **how,
+        **{"decide": as_listed, **how},
     )
     async with open_proxy(tmp_path, made):
         yield made

@@ -16,9 +16,7 @@ LIST = ("api.example.org", "*.pypi.org", "git.example.org:8443")
     ],
 )
 def test_a_host_is_a_name_plainly_written(authority, host, port):
-    found = parse_target(authority)
-
-    assert (found.host, found.port) == (host, port)
+    assert parse_target(authority) == (host, port)
 
 
 NO_HOSTS = {
