@@ -229,7 +229,12 @@ class Checkout:
     async def _do(self, act: CheckinAction, returned: ArchiveReader, result: CheckinResult) -> None:
         try:
             await run_uninterrupted(self._check, act)
-            for part in self._parts(act):
+            parts = [act]
+            if act.source is not None and self._guard.taint:
+                # a move that the run may not make itself is proposed as two changes
+                new = replace(act, base=None, source=None)
+                parts = [new, CheckinAction(act.source, act.base, None)]
+            for part in parts:
                 await self._write(part, returned, result)
         except StorageFailedError:
             raise
@@ -245,13 +250,6 @@ class Checkout:
         if act.base is None and any("\ud800" <= letter <= "\udfff" for letter in act.path):
             raise PathRefusedError("its name is not UTF-8 text")
 
-    def _parts(self, act: CheckinAction) -> list[CheckinAction]:
-        """A move that the run may not make itself is proposed as two changes."""
-        if act.source is None or not self._guard.taint:
-            return [act]
-        new = replace(act, base=None, source=None)
-        return [new, CheckinAction(act.source, act.base, None)]
-
     async def _write(
         self, act: CheckinAction, returned: ArchiveReader, result: CheckinResult
     ) -> None:
@@ -261,15 +259,22 @@ class Checkout:
         try:
             written = await run_uninterrupted(self._made, act, data)
         except (ConflictError, NotFoundError) as error:
-            await self._propose_beside(act, data, error, result)
+            change, why = self._beside(act, data, error)
+        else:
+            if isinstance(written, WriteResult):
+                if written.changed:
+                    result.written.append(written)
+                if written.after not in (None, act.digest):
+                    result.merged.append(printable(act.path))
+                return
+            change, why = written.change, written.why
+        if change is None or self._guard.put_forward is None:
+            result.refused.append((shown(act.path), why))
             return
-        if isinstance(written, Objection):
-            await self._propose(written.change, written.why, result)
-            return
-        if written.changed:
-            result.written.append(written)
-        if written.after not in (None, act.digest):
-            result.merged.append(printable(act.path))
+        try:
+            result.suggested.append(await self._guard.put_forward(change, why))
+        except (ParachuteError, OSError) as error:
+            result.refused.append((shown(act.path), f"{why}; {error}"))
 
     def _made(self, act: CheckinAction, data: bytes) -> WriteResult | Objection:
         """Raises ConflictError where others wrote in the same place, NotFoundError."""
@@ -281,40 +286,22 @@ class Checkout:
             FileChange(path=act.path, edit=edit, base=act.base, is_new=is_new, source=act.source)
         )
 
-    async def _propose_beside(
-        self,
-        act: CheckinAction,
-        data: bytes,
-        error: ConflictError | NotFoundError,
-        result: CheckinResult,
-    ) -> None:
-        """Theirs stands, and is not quoted."""
+    def _beside(
+        self, act: CheckinAction, data: bytes, error: ConflictError | NotFoundError
+    ) -> tuple[ProposedChange | None, str]:
+        """What is proposed, and why, where others changed the same. Theirs is not quoted."""
         before = self._store.objects.get(act.base) if act.base is not None else None
         why = (
             "others changed it in the same place meanwhile, and theirs stands. This would have "
             f"changed:\n{diff_of(before or b'', data, act.path)[:_MOST_SHOWN]}"
         )
-        if act.kind == "delete":
-            result.refused.append((shown(act.path), why))
-            return
+        if act.digest is None:
+            return None, why
         base = None
         if isinstance(error, ConflictError) and error.is_known:
             base = act.base if act.kind == "update" else digest_of(error.theirs)
-        action: Literal["create", "update"] = "create" if base is None else "update"
-        change = ProposedChange(path=act.path, action=action, base=base, data=data)
-        await self._propose(change, why, result)
-
-    async def _propose(self, change: ProposedChange, why: str, result: CheckinResult) -> None:
-        forward = self._guard.put_forward
-        if forward is None:
-            result.refused.append((shown(change.path), why))
-            return
-        try:
-            name = await forward(change, why)
-        except (ParachuteError, OSError) as error:
-            result.refused.append((shown(change.path), f"{why}; {error}"))
-        else:
-            result.suggested.append(name)
+        kind: Literal["create", "update"] = "create" if base is None else "update"
+        return ProposedChange(path=act.path, action=kind, base=base, data=data), why
 
 
 def acts_of(
@@ -327,27 +314,19 @@ def acts_of(
     """
     gone = [path for path in copied if path not in found and is_gone(path)]
     came = [path for path in found if path not in copied]
-    times_gone = Counter(copied[path] for path in gone)
-    times_come = Counter(found[path] for path in came)
-    left = {copied[path]: path for path in gone if times_gone[copied[path]] == 1}
-    moved = {
-        left[found[path]]: path
-        for path in came
-        if found[path] in left and times_come[found[path]] == 1
-    }
-    arrived = set(moved.values())
+    went, arrived = Counter(map(copied.get, gone)), Counter(map(found.get, came))
+    only = {copied[path]: path for path in gone if went[copied[path]] == 1}
+    source_of = {path: only.get(found[path]) for path in came if arrived[found[path]] == 1}
+    moved = set(source_of.values())
     acts = [
         CheckinAction(VaultPath(path), copied[path], None) for path in gone if path not in moved
     ]
-    acts += [
-        CheckinAction(VaultPath(path), copied[source], found[path], VaultPath(source))
-        for source, path in moved.items()
-    ]
-    acts += [
-        CheckinAction(VaultPath(path), copied.get(path), digest)
-        for path, digest in found.items()
-        if copied.get(path) != digest and path not in arrived
-    ]
+    for path, digest in found.items():
+        source = source_of.get(path)
+        if source is not None:
+            acts.append(CheckinAction(VaultPath(path), copied[source], digest, VaultPath(source)))
+        elif copied.get(path) != digest:
+            acts.append(CheckinAction(VaultPath(path), copied.get(path), digest))
     return sorted(acts, key=lambda act: (_ORDER.index(act.kind), act.path))
 
 

@@ -242,9 +242,12 @@ class OpenClients:
     async def pop(self, job: Job, session: str) -> AgentClient | None:
         """One that waits for another kind of turn is closed: it has the transcript open."""
         client = self._pop(session)
-        if client is not None and client.started_with != _started_with(job):
+        if client is None:
+            return None
+        if client.started_with != _started_with(job):
             await client.close()
             return None
+        client.is_kept = False
         return client
 
     def put(self, client: AgentClient, session: str | None, job: Job) -> None:
@@ -280,7 +283,6 @@ class OpenClients:
         client = self._clients.pop(session, None)
         if client is not None:
             client.forget()
-            client.is_kept = False
         return client
 
     def _close(self, session: str) -> None:

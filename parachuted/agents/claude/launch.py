@@ -109,16 +109,15 @@ _NOT_LINUX = (
     "an agent with a shell runs only on Linux: a container cannot run the Claude Code of another "
     "system"
 )
-_BACKGROUND_NICENESS = 10
 _MARK = "PARACHUTE_AGENT_RUN"
-_CLI, _NICENESS, _DROPPED = "PARACHUTE_CLI", "PARACHUTE_NICENESS", "PARACHUTE_DROPPED"
+_CLI, _DROPPED = "PARACHUTE_CLI", "PARACHUTE_DROPPED"
 _LAUNCHER = f"""#!/bin/sh
 # Starts Claude Code without the daemon's environment, which the agent SDK passes on.
 IFS='
 '
 set -f
-set -- %s nice -n "${_NICENESS}" "${_CLI}" "$@"
-for name in ${_DROPPED} {_CLI} {_NICENESS} {_DROPPED}; do set -- -u "$name" "$@"; done
+set -- %s "${_CLI}" "$@"
+for name in ${_DROPPED} {_CLI} {_DROPPED}; do set -- -u "$name" "$@"; done
 exec env "$@"
 """
 
@@ -155,7 +154,6 @@ async def open_on_host(
         options.env = make_environment(settings.env, home, endpoint) | {
             _MARK: mark,
             _CLI: str(cli),
-            _NICENESS: str(0 if job.conversation is not None else _BACKGROUND_NICENESS),
         }
         options.env[_DROPPED] = "\n".join(name for name in os.environ if name not in options.env)
         options.system_prompt = {"type": "file", "path": str(prompt)}

@@ -18,12 +18,6 @@ from parachuted.errors import ParachuteError
 from parachuted.vault import IgnoreRules
 from parachuted.vault.paths import refusal
 
-_KINDS = {
-    tarfile.SYMTYPE: "a link",
-    tarfile.LNKTYPE: "a second name of a file (a hard link)",
-    tarfile.DIRTYPE: "a folder",
-    tarfile.FIFOTYPE: "a pipe",
-}
 _READABLE = 0o444
 _END, _LONGEST_END = 2 * tarfile.BLOCKSIZE, 2 * tarfile.RECORDSIZE
 
@@ -143,4 +137,4 @@ def _check(path: str, member: tarfile.TarInfo) -> None:
     if (why := refusal(path)) is not None:
         raise ReadRefusedError(f"no name for a note: {why}")
     if member.type not in (tarfile.REGTYPE, tarfile.DIRTYPE):
-        raise ReadRefusedError(f"it is {_KINDS.get(member.type, 'a device')}")
+        raise ReadRefusedError("it is no plain file")

@@ -125,13 +125,10 @@ def _walled(
         "AttachStderr": True,
         "OpenStdin": True,
         "StdinOnce": True,
-        "Tty": False,
         "HostConfig": {
             "NetworkMode": "none",
             "ReadonlyRootfs": config.read_only_root,
-            "Privileged": False,
             "CapDrop": list(config.cap_drop),
-            "CapAdd": [],
             "SecurityOpt": ["no-new-privileges:true"],
             "Memory": config.memory_bytes,
             "MemorySwap": config.memory_bytes,
@@ -142,8 +139,6 @@ def _walled(
             "OomScoreAdj": 500,
             "Ulimits": [{"Name": name, "Soft": most, "Hard": most} for name, most in _LIMITS],
             "LogConfig": {"Type": "none", "Config": {}},
-            "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
-            "AutoRemove": False,
             "Init": False,  # our first process is one; over this machine's /sbin none can be put
             "Tmpfs": {
                 path: f"rw,nosuid,nodev,noexec,size={size},mode=1777" for path, size in _TMPFS

@@ -11,7 +11,6 @@ import sys
 import psutil
 import pytest
 
-from parachuted.agents.job import ConversationInput
 from parachuted.errors import AgentUnavailableError
 from tests.agents.conftest import until
 
@@ -51,22 +50,18 @@ async def test_what_never_begins_was_not_available_and_is_gone(claude, run_scrip
     assert not list(claude.folder.glob("prompt-*"))
 
 
-async def test_its_folder_session_niceness_and_complaints(run_script, tmp_path, caplog):
+async def test_its_folder_session_and_complaints(run_script, tmp_path, caplog):
     caplog.set_level(logging.INFO)
-    facts = f"pwd > {tmp_path}/facts; cut -d' ' -f1,6,19 /proc/$$/stat >> {tmp_path}/facts"
+    facts = f"pwd > {tmp_path}/facts; cut -d' ' -f1,6 /proc/$$/stat >> {tmp_path}/facts"
     await run_script(f"{facts}; printf 'one\\ntwo' >&2; printf '%5000s' x >&2; exit 3")
 
     folder, numbers = (tmp_path / "facts").read_text().splitlines()
-    process, session, niceness = numbers.split()
+    process, session = numbers.split()
     assert folder == f"{tmp_path}/agents/work"
-    assert (session, niceness) == (process, "10")
+    assert session == process
     said = [record.args[0] for record in caplog.records if "process says" in record.msg]
     assert said[0] == "one"
     assert max(map(len, said)) <= 500
-
-    # a person's turn takes the processor as the daemon does
-    await run_script(f"{facts}; exit 3", conversation=ConversationInput())
-    assert (tmp_path / "facts").read_text().split()[-1] == "0"
 
 
 @pytest.mark.parametrize("steps", [1, 4, 16, 64, 1000])

@@ -146,7 +146,7 @@ async def test_between_turns_its_key_leads_nowhere_and_no_tool_answers(talk, age
     ):
         assert answer.status == 401
     asked = {"tool_name": "mcp__curator__read_context"}
-    denied = await waiting.client.toolbox.gate(asked, None, None)
+    denied = await waiting.toolbox.gate(asked, None, None)
     assert denied["hookSpecificOutput"]["permissionDecision"] == "deny"
     assert len(talk.claude.api.asked) == 1
     assert not agent_rig.calls
