@@ -276,7 +276,7 @@ async def running_module(
         events, scheduler = EventPublisher(bus, audit), ModuleScheduler(utc_now, None, audit)
         events.declare(manifest)
         objects, suggestions = interfaces or {}, _Suggestions()
-        others = SimpleNamespace(get=lambda name, _caller: objects.get(name))
+        others = SimpleNamespace(get=lambda name, *_more: objects.get(name))
         place, agents = _Vault(vault, private, closing), SimpleNamespace(has_model=has_model)
         user_home = Path.home()
         sources = ModuleContextSources(
