@@ -59,7 +59,7 @@ from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.prompts import ModulePrompts
 from parachuted.processes.memory import trim_memory
 from parachuted.runs.agent_briefing import AgentBriefing, AgentTools
-from parachuted.runs.agent_hooks import RunHooks
+from parachuted.runs.agent_hooks import RunHooks, SessionEvents
 from parachuted.runs.agent_runner import AgentRunner, RunAdmission, maintenance
 from parachuted.runs.curator import Curator, RunRecovery, TaskReviews
 from parachuted.runs.granted_vault import GrantedVaults
@@ -310,7 +310,8 @@ def build_agents(
         accounts=RunAccounts(watched.history, watched.objects, causes),
         active_runs=active_runs,
         vaults=vault.granted,
-        hooks=RunHooks(vault.store, bus, hooks, vault.strangers, causes.root_of),
+        hooks=RunHooks(vault.granted, bus, hooks, causes.root_of),
+        sessions=SessionEvents(bus, clock),
         taints=SessionTaints(state, clock),
         suggestions=vault.suggestions,
         permissions=permissions,

@@ -11,14 +11,15 @@ from functools import partial
 from pathlib import Path
 
 from parachuted.access.agent_config import module_of_agent
-from parachuted.access.strangers import Strangers, Taint
+from parachuted.access.strangers import Taint
 from parachuted.agents.calling import call_tool
 from parachuted.agents.job import PermissionStep, QuestionStep, Tool, ToolResult
 from parachuted.errors import ActRefusedError, ParachuteError
 from parachuted.events import Bus
 from parachuted.hooks import FULL_NAME, HookDecision, HookEvent, Hooks, cause_data
+from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.tasks import Task
-from parachuted.vault import Store, VaultPath
+from parachuted.vault import VaultPath
 
 _BRIEF = 2000
 _WRITING_TOOLS = frozenset(  # ours and Claude Code's
@@ -28,25 +29,14 @@ _WRITING_TOOLS = frozenset(  # ours and Claude Code's
 _IDLE_S = 1_800.0
 
 
+@dataclass(frozen=True, slots=True)
 class RunHooks:
     """What the hooks of all runs share. `root_of` names the file that began a cause."""
 
-    def __init__(
-        self,
-        store: Store,
-        bus: Bus,
-        asker: Hooks | None = None,
-        strangers: Strangers | None = None,
-        root_of: Callable[[str], str | None] = lambda _cause: None,
-    ) -> None:
-        self.store, self.strangers = store, strangers or Strangers()
-        self.publish, self.asker, self._root_of = bus.publish, asker, root_of
-        self.sessions = SessionEvents(bus, store.clock)
-
-    def cause_of(self, task: Task, agent: str) -> dict[str, object]:
-        root = self._root_of(task.causes[0]) if task.causes else None
-        depth = 1 + len(task.parents)
-        return cause_data(task.causes, actor=agent, run=task.run, root=root, depth=depth)
+    vaults: GrantedVaults
+    bus: Bus
+    asker: Hooks | None = None
+    root_of: Callable[[str], str | None] = lambda _cause: None
 
 
 class AgentHooks:
@@ -64,24 +54,29 @@ class AgentHooks:
         taint: Taint,
         session: str | None = None,
         folder: str | None = None,
-        cause: Mapping[str, object] | None = None,
+        task: Task | None = None,
     ) -> None:
-        self._shared, self.run, self._agent, self._taint = shared, run, agent, taint
-        self._session, self._module = session or run, module_of_agent(agent)
-        self._folder, self._cause = folder, cause
+        self._asker, self._publish = shared.asker, shared.bus.publish
+        self._store, self._strangers = shared.vaults.store, shared.vaults.strangers
+        self.run, self._agent, self._taint = run, agent, taint
+        self._session, self._folder, self._module = session or run, folder, module_of_agent(agent)
+        self._cause: Mapping[str, object] | None = None
+        if task is not None:
+            root = shared.root_of(task.causes[0]) if task.causes else None
+            depth = 1 + len(task.parents)
+            self._cause = cause_data(task.causes, actor=agent, run=run, root=root, depth=depth)
         self._calls, self._ended, self.refusal = 0, "", ""
 
     @property
     def vault(self) -> Path:
-        return self._shared.store.folder
+        return self._store.folder
 
     async def ask(self, event: str, data: Mapping[str, object]) -> HookDecision:
-        asker = self._shared.asker
-        if asker is None or not asker.wants(event):
+        if self._asker is None or not self._asker.wants(event):
             return HookDecision()
         hook_event = HookEvent(
             event=event,
-            at=self._shared.store.clock(),
+            at=self._store.clock(),
             vault=self.vault,
             module=self._module,
             session_id=self._session,
@@ -89,18 +84,17 @@ class AgentHooks:
             data={**data, "agent_id": self.run, "agent_type": self._agent},
             cause=self._cause,
         )
-        decision = await asker.ask(hook_event)
+        decision = await self._asker.ask(hook_event)
         if decision.sources:
             await asyncio.to_thread(self._read_sources, decision.sources)
         return decision
 
     def _read_sources(self, sources: Iterable[str]) -> None:
         """The agent is shown words from these files; one that cannot be read is a stranger's."""
-        store = self._shared.store
         for source in sources:
             try:
-                path = VaultPath.parse(source.removeprefix(f"{store.folder}/"))
-                if self._shared.strangers.is_text(path, store.read(path).data):
+                path = VaultPath.parse(source.removeprefix(f"{self.vault}/"))
+                if self._strangers.is_text(path, self._store.read(path).data):
                     self._taint.read(path)
             except ParachuteError:
                 self._taint.read(source)
@@ -115,7 +109,7 @@ class AgentHooks:
     async def session_started(self, source: str) -> tuple[str, ...]:
         """A session starts (`startup`) or goes on after a while (`resume`); what hooks add."""
         about = {"session_id": self._session, "module": self._module}
-        self._shared.publish("session.start", **about, working_directory=self._folder or "")
+        self._publish("session.start", **about, working_directory=self._folder or "")
         about["working_directory"] = str(self.vault / (self._folder or ""))
         return (await self.ask("session.start", {"source": source, **about})).context
 
@@ -159,7 +153,7 @@ class AgentHooks:
         }
         # events are remembered, and hold no notes
         brief = {key: _brief(value) for key, value in data.items() if key != FULL_NAME}
-        self._shared.publish("tool.after", **brief)
+        self._publish("tool.after", **brief)
         return self._heed(await self.ask("tool.after", data)).context
 
     def refused(self, words: str) -> None:

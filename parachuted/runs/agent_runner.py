@@ -113,7 +113,7 @@ class AgentRunner:
         """End the process that was kept after that run, if one was, and the session with it."""
         parts = self._parts
         parts.active_runs.end("its conversation ended", lambda working: working.run == run)
-        parts.hooks.sessions.close(run)
+        parts.sessions.close(run)
 
     def grant(self, request: RunRequest) -> Grant:
         """Within what its module, its caller, and the agent that asks for it may."""

@@ -61,7 +61,7 @@ class RequestedRun(Run):
         task, agent = request.task(parts.clock()), definition.name
         self.request, self._containers, self.missing = request, containers, missing
         self.entry, self.follower = request.entry, request.follower
-        self.sessions = parts.hooks.sessions
+        self.sessions = parts.sessions
         self.talks_in = options.conversation_id or request.session or ""
         self._has_ended, self._is_nearly_full = False, False
         self._within = CurrentRun(
@@ -204,7 +204,7 @@ class RequestedRun(Run):
     def _warn_when_full(self, tokens: int) -> None:
         if tokens >= _NEARLY_FULL and not self._is_nearly_full and self.talks_in:
             self._is_nearly_full = True
-            self.parts.hooks.publish(
+            self.parts.hooks.bus.publish(
                 "context.limit.approaching",
                 session_id=self.talks_in,
                 token_count=tokens,

@@ -43,7 +43,7 @@ from parachuted.audit.chain import AuditEvent, EventType
 from parachuted.errors import AgentFailedError, EditRefusedError
 from parachuted.history.run_account import RunAccount, RunAccounts
 from parachuted.processes.uninterrupted import run_uninterrupted
-from parachuted.runs.agent_hooks import AgentHooks, RunHooks
+from parachuted.runs.agent_hooks import AgentHooks, RunHooks, SessionEvents
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.suggestions import Proposal, SuggestingRun, Suggestion
@@ -68,6 +68,7 @@ class RunParts:
     active_runs: ActiveRuns
     vaults: GrantedVaults
     hooks: RunHooks
+    sessions: SessionEvents
     taints: SessionTaints
     suggestions: ProposalSink
     permissions: PermissionRequests
@@ -112,10 +113,7 @@ class Run(ABC):
         self.id, self.agent = str(task.run), self.grant.agent
         self.module = module_of_agent(self.agent)
         self.written: list[WriteResult] = []
-        cause = parts.hooks.cause_of(task, self.agent)
-        self.hooks = AgentHooks(
-            parts.hooks, self.id, self.agent, self.taint, session, folder, cause
-        )
+        self.hooks = AgentHooks(parts.hooks, self.id, self.agent, self.taint, session, folder, task)
         self.vault = parts.vaults.of_run(
             bounds, author, run=guard, caller=self.caller, wrote=self.written.append
         )
@@ -364,7 +362,7 @@ class Run(ABC):
         log.info("run ended", extra={**ended, "agent": account.agent})
         paths = list(map(printable, account.changed))
         cost = account.cost.cost_usd if account.cost else 0.0
-        self.parts.hooks.publish("run.finished", **ended, paths=paths, cost_usd=cost)
+        self.parts.hooks.bus.publish("run.finished", **ended, paths=paths, cost_usd=cost)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,15 +17,13 @@ from typing import Any
 from parachuted.access.agent_config import AgentConfig
 from parachuted.access.caller import NO_CALLER, Caller, current
 from parachuted.access.own_folders import OwnFolders
-from parachuted.access.strangers import SessionTaints, Strangers
+from parachuted.access.strangers import Strangers
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.agents.job import Backend, RunLimits
-from parachuted.agents.permission import PermissionRequests
 from parachuted.audit.activity import ActivityLog
 from parachuted.audit.chain import AuditEvent, NullAuditRecorder
 from parachuted.context import ContextAssembly
 from parachuted.events import Bus, Event
-from parachuted.history.run_account import RunAccounts
 from parachuted.hooks import Hooks
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.module_agents import ModuleAgents
@@ -35,17 +33,15 @@ from parachuted.modules.hosting.schedules import ModuleScheduler
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.manifest import read_manifest
 from parachuted.runs.agent_briefing import AgentBriefing, AgentTools
-from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.agent_runner import AgentRunner, RunAdmission
 from parachuted.runs.agent_tools import ModuleTrust, ServerTools
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.granted_vault import GrantedVault, GrantedVaults
-from parachuted.runs.run import RunParts
 from parachuted.runs.run_container import RunContainers
 from parachuted.runs.skills import AgentSkills
 from parachuted.search import IndexUpdate
 from parachuted.state import open_state
-from parachuted.tasks import Budget, Causes, RunCountLimits
+from parachuted.tasks import Budget, RunCountLimits
 from parachuted.testing import ScriptedBackend
 from parachuted.vault import (
     IndexEntry,
@@ -55,7 +51,7 @@ from parachuted.vault import (
     WriteJournal,
     digest_of,
 )
-from tests.runs.task_rig import FakeSuggestions
+from tests.runs.task_rig import FakeSuggestions, make_parts
 from tests.search.search_rig import SearchRig
 
 LIMITS = RunLimits(timeout_s=30, max_turns=10, max_cost_usd=0.5)
@@ -123,8 +119,6 @@ class AgentsRig:
         **more: Any,
     ) -> None:
         self.at_work, self._declared, self._said = at_work, declared, said
-        more.setdefault("taints", SessionTaints(rig.state, rig.clock))
-        more.setdefault("permissions", PermissionRequests(rig.bus, rig.clock, 0.01))
         self.suggestions = more.setdefault("suggestions", FakeSuggestions())
         counts = RunCountLimits(
             runs_per_hour=runs, runs_per_day=1_000, runs_per_cause=runs_per_cause
@@ -138,14 +132,7 @@ class AgentsRig:
             runs=asyncio.Semaphore(concurrency),
             turns=asyncio.Semaphore(50),
         )
-        parts = RunParts(
-            backend=backend,
-            accounts=RunAccounts(rig.history, rig.objects, Causes(rig.state)),
-            active_runs=at_work,
-            vaults=rig.vaults,
-            hooks=RunHooks(rig.store, rig.bus, asker),
-            **more,
-        )
+        parts = make_parts(rig, rig.vaults, backend, asker, active_runs=at_work, **more)
         briefing = AgentBriefing(
             AgentSkills(rig.root, rig.folder / "person", Strangers()),
             AgentTools(ModulesRig(tools, call_tool, standing), servers),

@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parachuted.access.caller import Caller
 from parachuted.access.grant import Grant
 from parachuted.access.run_guard import RunGuard
-from parachuted.access.strangers import SessionTaints, Taint
+from parachuted.access.strangers import SessionTaints, Strangers, Taint
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.agents.job import Backend, RunLimits
 from parachuted.agents.permission import PermissionRequests
@@ -19,8 +19,9 @@ from parachuted.errors import NotFoundError
 from parachuted.history.run_account import RunAccounts
 from parachuted.hooks import HookDecision, HookEvent, Hooks
 from parachuted.keys import NOWHERE
-from parachuted.runs.agent_hooks import AgentHooks, RunHooks
+from parachuted.runs.agent_hooks import AgentHooks, RunHooks, SessionEvents
 from parachuted.runs.bounds import ModuleBounds
+from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.runs.run import Run, RunParts
 from parachuted.suggestions import Proposal
 from parachuted.tasks import Causes, RunOutcome, Task
@@ -88,8 +89,34 @@ def make_hooks(
         raise NotFoundError(f"{path} is not in the vault")
 
     store = SimpleNamespace(folder=folder, clock=lambda: NOON, read=read)
-    shared = RunHooks(store, SimpleNamespace(publish=publish), asker)
+    vaults = SimpleNamespace(store=store, strangers=Strangers())
+    shared = RunHooks(vaults, SimpleNamespace(publish=publish), asker)
     return AgentHooks(shared, "r-1", agent, Taint() if taint is None else taint)
+
+
+def make_parts(
+    rig: Any,
+    vaults: GrantedVaults,
+    backend: Backend,
+    asker: Hooks | None = None,
+    causes: Causes | None = None,
+    **more: Any,
+) -> RunParts:
+    causes = causes or Causes(rig.state)
+    parts = {
+        "active_runs": ActiveRuns(),
+        "taints": SessionTaints(rig.state, rig.clock),
+        "suggestions": FakeSuggestions(),
+        "permissions": PermissionRequests(rig.bus, rig.clock, 0.01),
+    }
+    return RunParts(
+        backend=backend,
+        accounts=RunAccounts(rig.history, rig.objects, causes),
+        vaults=vaults,
+        hooks=RunHooks(vaults, rig.bus, asker, causes.root_of),
+        sessions=SessionEvents(rig.bus, rig.clock),
+        **{**parts, **more},
+    )
 
 
 async def nothing() -> RunOutcome:
@@ -110,18 +137,8 @@ class SmallRun(Run):
         watcher: str = "w.md",
         **guard: object,
     ) -> None:
-        parts = RunParts(
-            backend=backend or ScriptedBackend(),
-            accounts=RunAccounts(rig.history, rig.objects, Causes(rig.state)),
-            active_runs=ActiveRuns(),
-            vaults=rig.vaults,
-            hooks=RunHooks(rig.store, rig.bus),
-            taints=SessionTaints(rig.state, rig.clock),
-            suggestions=FakeSuggestions(),
-            permissions=PermissionRequests(rig.bus, rig.clock),
-        )
         super().__init__(
-            parts,
+            make_parts(rig, rig.vaults, backend or ScriptedBackend()),
             make_task(watcher),
             Author(by=f"agent:{grant.agent}", run="r-1", causes=("c1",)),
             RunGuard(**{"grant": grant, "taint": Taint(), **guard}),

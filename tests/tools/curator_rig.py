@@ -6,23 +6,19 @@ import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from parachuted.access.strangers import SessionTaints, Strangers
+from parachuted.access.strangers import Strangers
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.agents.job import Backend, RunLimits
-from parachuted.agents.permission import PermissionRequests
 from parachuted.history import Undo
 from parachuted.history.acts import ActFinisher
-from parachuted.history.run_account import RunAccounts
 from parachuted.hooks import Hooks
-from parachuted.runs.agent_hooks import RunHooks
 from parachuted.runs.curator import Curator, RunRecovery, TaskReviews
 from parachuted.runs.granted_vault import GrantedVaults
-from parachuted.runs.run import RunParts
 from parachuted.tasks import RunOutcome
 from parachuted.testing import ScriptedBackend
 from parachuted.vault import Store, VaultRoot, WriteJournal
 from tests.bubbling.reconciler_rig import ReconcilerRig
-from tests.runs.task_rig import FakeSuggestions
+from tests.runs.task_rig import make_parts
 
 LIMITS = RunLimits(timeout_s=60, max_turns=12, max_cost_usd=0.25)
 
@@ -63,18 +59,8 @@ class CuratorRig(ReconcilerRig):
         asker: Hooks | None = None,
         strangers: Strangers | None = None,
     ) -> Curator:
-        bus = self.bus
-        strangers = strangers or Strangers()
-        parts = RunParts(
-            backend=backend,
-            accounts=RunAccounts(self.history, self.objects, self.causes),
-            active_runs=self.at_work,
-            vaults=GrantedVaults(self.store, self.index, None, strangers=strangers),
-            hooks=RunHooks(self.store, bus, asker, strangers, self.causes.root_of),
-            taints=SessionTaints(self.state, self.clock),
-            suggestions=FakeSuggestions(),
-            permissions=PermissionRequests(bus, self.clock),
-        )
+        vaults = GrantedVaults(self.store, self.index, None, strangers=strangers or Strangers())
+        parts = make_parts(self, vaults, backend, asker, self.causes, active_runs=self.at_work)
         return Curator(
             parts=parts,
             watches=self.watches,
