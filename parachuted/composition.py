@@ -479,6 +479,5 @@ def _make_runner(
         runs=asyncio.Semaphore(settings.agent.concurrency),
         turns=asyncio.Semaphore(talk.concurrency),
     )
-    skills = AgentSkills(watched.root, user_home, vault.strangers)
-    briefing = AgentBriefing(skills, tools, contexts)
+    briefing = AgentBriefing(AgentSkills(watched.root, user_home, vault.strangers), tools, contexts)
     return AgentRunner(agents.run_parts, admission, briefing, containers)

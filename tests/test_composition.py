@@ -109,7 +109,7 @@ async def test_a_hook_may_stop_the_load_of_a_module_and_a_watchers_run(
     live: Live, home: Path, vault: Path
 ):
     drop(home, "on-module-load-before.sh", "#!/bin/sh\necho 'not this one' >&2\nexit 2\n")
-    drop(home, "on-bubble-before.sh", "#!/bin/sh\necho 'let it sleep' >&2\nexit 2\n")
+    drop(home, "on-prompt-before.sh", "#!/bin/sh\necho 'let it sleep' >&2\nexit 2\n")
     save(vault / "AGENTS.md", note("Everything", watch=["Projects/*"]))
     save(vault / "Projects/garden/AGENTS.md", note("Garden"))
     before = (vault / "AGENTS.md").read_text()

@@ -29,7 +29,7 @@ _WRITING_TOOLS = frozenset(  # ours and Claude Code's
 _IDLE_S = 1_800.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RunHooks:
     """What the hooks of all runs share. `root_of` names the file that began a cause."""
 

@@ -147,12 +147,6 @@ async def test_a_network_is_a_proxy_that_reaches_nothing_after_a_strangers_text(
         assert not (job.native.sandbox.folder.sockets / "proxy.sock").exists()
 
 
-async def test_why_there_is_none_is_the_sandboxes_to_say(sandbox_rig: AgentSandboxRig):
-    assert await sandbox_rig.boxes.problem() is None
-    sandbox_rig.sandboxes.problem = "install docker.io"
-    assert await sandbox_rig.boxes.problem() == "install docker.io"
-
-
 @pytest.mark.parametrize("answer", [True, False])
 async def test_a_command_beyond_the_list_is_asked_of_a_person_each_time(
     sandbox_rig: AgentSandboxRig, *, answer: bool

@@ -295,25 +295,6 @@ async def test_a_run_that_is_tried_again_has_cost_what_all_its_attempts_did(tmp_
     assert counts == [1.0, 20, 4]
 
 
-async def test_a_run_that_is_cancelled_is_left_as_it_stands(tmp_path: Path):
-    working = asyncio.Event()
-
-    async def script(_rig: CuratorRig, _job: Job) -> list[Block]:
-        working.set()
-        await asyncio.Event().wait()
-        return []
-
-    curator_rig = await study_of(tmp_path, script)
-    running = asyncio.get_running_loop().create_task(curator_rig.run("w"), name="run")
-    await working.wait()
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-
-    assert len(curator_rig.queue.running()) == 1
-    assert [document["outcome"] for document in curator_rig.history.runs()] == ["running"]
-
-
 @pytest.mark.parametrize(
     "error", [StorageFailedError("full"), OSError(errno.EIO, os.strerror(errno.EIO))]
 )
