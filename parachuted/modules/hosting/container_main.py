@@ -52,6 +52,7 @@ CALL: ContextVar[str] = ContextVar("parachuted_call", default="")
 """The id of the call that the code works on; all that it begins has it too."""
 
 _OK = 200
+_LARGEST = 30 << 20  # the daemon ends a container whose line has more than 32 MB
 _ABSENT = uuid4().hex  # the default of a state value that is absent
 _DECLARED: TypeAdapter[ModuleDeclaration] = TypeAdapter(ModuleDeclaration)
 
@@ -91,9 +92,13 @@ class _ServedModule(logging.Handler):
         self._stdout, self._turn = os.fdopen(stdout, "wb", 0), threading.Lock()
         self._running: InProcessHost | None = None
 
-    def say(self, **line: Any) -> None:  # noqa: ANN401  as ModuleLine takes it
+    def say(self, call: str = "", **line: Any) -> None:  # noqa: ANN401  as ModuleLine takes it
         problem = self._running.problem if self._running is not None else None
-        data = LINES.dump_json(ModuleLine(**line, problem=problem), exclude_defaults=True)
+        said = ModuleLine(call=call, **line, problem=problem)
+        data = LINES.dump_json(said, exclude_defaults=True)
+        if len(data) > _LARGEST:
+            error = SentError.of(ModuleFailedError("its answer has more than 30 MB"))
+            data = LINES.dump_json(ModuleLine(call=call, error=error), exclude_defaults=True)
         with self._turn:
             self._stdout.write(data + b"\n")
 

@@ -187,6 +187,8 @@ LARGE = """
 async def large(self, act: str):
     if act == "read":
         return await self.vault.read("a.md")
+    if act == "answer":
+        return "x" * 40_000_000
     return await self.vault.create("b.md", "x" * 9_000_000)
 """
 
@@ -207,8 +209,9 @@ async def test_what_is_too_large_to_cross_is_refused_and_the_module_goes_on(tmp_
     async with hosted(tmp_path, LARGE, StubServices(vault=vault)) as host:
         with pytest.raises(errors.EditRefusedError, match="larger than 8 MB"):
             await host.call(HandlerCall("large", {"act": "read"}, caller=Caller()))
-        with pytest.raises(ModuleFailedError):
-            await host.call(HandlerCall("large", {"act": "create"}, caller=Caller()))
+        for act in ("create", "answer"):
+            with pytest.raises(ModuleFailedError):
+                await host.call(HandlerCall("large", {"act": act}, caller=Caller()))
         assert vault.created == []
         vault.text = "small"
         assert await host.call(HandlerCall("large", {"act": "read"}, caller=Caller())) == "small"
