@@ -226,9 +226,7 @@ class ModuleContainers:
         # An environment's interpreter is a copy, or a link to a link elsewhere, and is not mounted.
         python = os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable)
         wanted |= {Path(path).resolve() for path in (sys.base_prefix, sys.base_exec_prefix)}
-        wanted = {
-            path for path in wanted if path.is_dir() and path not in {Path("/usr"), Path("/")}
-        }
+        wanted = {path for path in wanted - {Path("/usr"), Path("/")} if path.is_dir()}
         readable = sorted(path for path in wanted if wanted.isdisjoint(path.parents))
         for path in readable:
             for secret in self._secret:
@@ -393,7 +391,8 @@ class ContainerHost(ModuleHost):
     async def _run_container(self, caller: Caller, started: asyncio.Future[None]) -> str:
         """Why it ended."""
         client = ModuleClient(self._services, caller, self._taint)
-        data = await asyncio.to_thread(self._data_folder)
+        data = self._services.data_folder
+        os.chown(data, *container_user(), follow_symlinks=False)
         self._problem, loop = None, asyncio.get_running_loop()
         async with (
             self._containers.served(client) as (api, key),
@@ -426,11 +425,6 @@ class ContainerHost(ModuleHost):
                 for task in (ended, listening, watching):
                     task.cancel()
             return container.problem or f"it ended with the code {ended.result()}"
-
-    def _data_folder(self) -> Path:
-        folder = self._services.data_folder
-        os.chown(folder, *container_user(), follow_symlinks=False)
-        return folder
 
     def _checked(self, found: Any) -> ModuleDeclaration:  # noqa: ANN401  JSON
         """Raises ModuleFailedError for what was not approved."""

@@ -24,11 +24,11 @@ PLAIN = "name: stranger\nversion: 1.0.0\nmodule: module.py\n"
 
 @pytest.fixture(autouse=True)
 def _tidy():
-    before = (list(sys.path), list(sys.meta_path))
+    before = list(sys.path)
     yield
     for loaded in [name for name in sys.modules if name.startswith("parachute_modules.stranger")]:
         del sys.modules[loaded]
-    sys.path[:], sys.meta_path[:] = before
+    sys.path[:] = before
 
 
 def make(folder: Path, *import_paths: Path, **files: str) -> ApprovedModule:
