@@ -124,7 +124,7 @@ def describe_credentials(
         file = home / _FILE
         place = f"{whose} login file {file}"
         try:
-            _login_in(_read_login_file(file))
+            _load(file)
         except AgentUnavailableError as error:
             sources.append(CredentialSource(place=place, why=error.message))
         else:
@@ -147,9 +147,9 @@ def _read_login_file(file: Path) -> Mapping[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _login_in(document: Mapping[str, Any]) -> dict[str, Any]:
+def _load(file: Path) -> dict[str, Any]:
     """With an `accessToken` that holds or can be renewed. Raises AgentUnavailableError."""
-    login = document.get("claudeAiOauth")
+    login = _read_login_file(file).get("claudeAiOauth")
     token = login.get("accessToken") if isinstance(login, dict) else None
     if not (isinstance(login, dict) and isinstance(token, str) and token.strip()):
         raise AgentUnavailableError("it holds no login")
@@ -193,8 +193,6 @@ class Login:
         self._clock, self._post = clock, post
         self.secrets: set[str] = set()
         self._renewing = asyncio.Lock()
-        # by refresh token that was used up: the answer to it, if the disk refused
-        self._unsaved: dict[str, dict[str, Any]] = {}
 
     async def credential(self, *, refused: RequestCredential | None = None) -> RequestCredential:
         """`refused` is one that the server did not accept. Raises AgentUnavailableError.
@@ -225,7 +223,7 @@ class Login:
         )
 
     async def _stored(self, file: Path, refused: RequestCredential | None) -> str:
-        login = await asyncio.to_thread(self._load, file)
+        login = await asyncio.to_thread(_load, file)
         used = login.get("refreshToken")
         is_refused = refused is not None and login["accessToken"] == refused.secret
         if not is_refused and not (used and _has_expired(login, self._clock() + _SOON)):
@@ -236,26 +234,17 @@ class Login:
             )
         renewed = await self._renew(login, str(used))
         if renewed is None:
-            other = await asyncio.to_thread(self._load, file)
+            other = await asyncio.to_thread(_load, file)
             if other.get("refreshToken") != used:
                 return str(other["accessToken"])
             raise AgentUnavailableError(
                 "the login has ended and could not be renewed; log in again with `claude`"
             )
-        self._unsaved[str(used)] = renewed
         try:
             await asyncio.to_thread(_save, file, str(used), renewed)
-            del self._unsaved[str(used)]
         except (OSError, AgentUnavailableError) as error:
-            log.warning(
-                "the renewed login could not be kept, and lasts until the daemon ends",
-                extra={"reason": redact(str(error))},
-            )
+            log.warning("a renewed login could not be kept", extra={"reason": redact(str(error))})
         return str(renewed["accessToken"])
-
-    def _load(self, file: Path) -> dict[str, Any]:
-        login = _login_in(_read_login_file(file))
-        return self._unsaved.get(str(login.get("refreshToken")), login)
 
     async def _renew(self, login: Mapping[str, Any], used: str) -> dict[str, Any] | None:
         """None where the server does not."""

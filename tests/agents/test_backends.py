@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from parachuted.agents.backends import ClaudeSettings, choose_backend, make_backend
+from parachuted.agents.backends import choose_backend
 from parachuted.agents.choice import choose_agent
 from parachuted.agents.credentials import CredentialSource
-from parachuted.agents.offline import OfflineBackend
 from parachuted.config import load_settings
 from parachuted.home_files.vault_state import state_folder
 from parachuted.testing import ScriptedBackend, say, use
@@ -68,13 +67,6 @@ def test_without_the_agent_sdk_only_who_asks_for_claude_gets_it(
 
     assert backend == chosen
     assert ("pip install 'parachuted[claude]'" in reason) is hears
-
-
-def test_the_backend_that_is_made_has_the_name_that_was_chosen(tmp_path):
-    settings = ClaudeSettings(model="m", folder=tmp_path, env={}, gateway=None)
-
-    assert isinstance(make_backend("offline", settings), OfflineBackend)
-    assert make_backend("claude", settings).name == "claude"
 
 
 async def test_without_a_login_the_agent_is_the_offline_one_and_with_one_claude(

@@ -235,9 +235,7 @@ def read_windows(headers: Mapping[str, str]) -> dict[str, UsageWindow]:
 
 def asked_wait_s(headers: Mapping[str, str]) -> float:
     """0 if it asks for nothing that makes sense."""
-    milliseconds = _number(headers.get("retry-after-ms"))
-    seconds = milliseconds / 1000 if milliseconds >= 0 else _number(headers.get("retry-after"))
-    return max(0.0, seconds)
+    return max(0.0, _number(headers.get("retry-after")))
 
 
 def _number(text: str | None) -> float:

@@ -154,8 +154,8 @@ class OverBudgetError(RequestRefusedError):
 
 @dataclass(kw_only=True, eq=False)
 class Charge:
-    """What one request costs. `state` is "at most" where that is all that is known; `row` is its
-    number in the file. `is_owed` while it may have reached the model; `meter` reads its answer.
+    """What one request costs. `row` is its number in the file. `is_owed` while it may have reached
+    the model; `meter` reads its answer.
     """
 
     run_token: RunToken
@@ -163,7 +163,7 @@ class Charge:
     at: datetime
     tokens: Tokens = field(default_factory=Tokens)
     usd: float = 0.0
-    state: Literal["reserved", "counted", "at most"] = "reserved"
+    state: Literal["reserved", "counted"] = "reserved"
     row: int | None = None
     is_owed: bool = False
     meter: Meter | None = None
@@ -382,18 +382,15 @@ class UsageStore:
         that it might have said, one that does not state its input all that was reserved.
         """
         meter = charge.meter
-        charge.at, charge.state = self._clock(), "at most"
+        charge.at, charge.state = self._clock(), "counted"
         if meter is None:
             return charge.is_owed
         meter.end()
         tokens, most = meter.tokens(), charge.tokens.output
         if tokens.prompt:
-            if meter.has_ended:
-                charge.state = "counted"
-            elif meter.has_failed:
-                tokens = replace(tokens, output=min(most, tokens.output))
-            else:
-                tokens = replace(tokens, output=max(most, tokens.output))
+            if not meter.has_ended:
+                least_or_most = min if meter.has_failed else max
+                tokens = replace(tokens, output=least_or_most(most, tokens.output))
             charge.model, charge.tokens = meter.model or charge.model, tokens
             charge.usd = cost_of(charge.model, tokens, may_cost=self._may_cost, place=meter.place)
         return charge.is_owed and (meter.has_started or not meter.has_failed)
@@ -415,7 +412,7 @@ class UsageStore:
     def _clean_up(self, database: sqlite3.Connection) -> None:
         """Of what was on its way when the daemon was killed only the most it cost is known."""
         database.execute("DELETE FROM usage WHERE elapsed < ?", (self._elapsed() - _KEPT_S,))
-        database.execute("UPDATE usage SET state = 'at most' WHERE state = 'reserved'")
+        database.execute("UPDATE usage SET state = 'counted' WHERE state = 'reserved'")
 
 
 def narrowest(budgets: Sequence[BudgetState]) -> BudgetState:

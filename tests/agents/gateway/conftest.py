@@ -40,18 +40,14 @@ def run_token(name: str = "run-1", **parts: object) -> RunToken:
     return RunToken(run=name, **{**usual, **parts})
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Answer:
-    """What an agent got: `pieces` are those it came in; `is_cut` when it broke off."""
+    """What an agent got; `is_cut` when it broke off."""
 
     status: int
     headers: Mapping[str, str]
-    pieces: list[bytes]
-    is_cut: bool = False
-
-    @property
-    def body(self) -> bytes:
-        return b"".join(self.pieces)
+    body: bytes
+    is_cut: bool
 
     @property
     def error(self) -> Mapping[str, str]:
@@ -105,18 +101,14 @@ class GatewayRig:
             aiohttp.ClientSession(connector=connector, auto_decompress=False) as session,
             session.request(method, url + path, data=io.BytesIO(data), headers=sent) as response,
         ):
-            pieces, is_cut = [], False
+            body, is_cut = bytearray(), False
             try:
                 async for piece in response.content.iter_any():
-                    pieces.append(piece)  # noqa: PERF401  what came before a cut counts
+                    body += piece  # what came before a cut counts
             except aiohttp.ClientError:
                 is_cut = True
-            return Answer(
-                status=response.status,
-                headers={name.lower(): value for name, value in response.headers.items()},
-                pieces=pieces,
-                is_cut=is_cut,
-            )
+            headers = {name.lower(): value for name, value in response.headers.items()}
+            return Answer(response.status, headers, bytes(body), is_cut)
 
 
 @asynccontextmanager
@@ -134,7 +126,7 @@ async def serving(handle: Handler) -> AsyncIterator[str]:
 
 @pytest.fixture
 async def make_gateway_rig(tmp_path: Path) -> AsyncIterator[Callable[..., GatewayRig]]:
-    """Makes gateways before a server; keywords override the limits, or the gateway's parts."""
+    """Makes gateways before a server; keywords override the limits, or `env`."""
     async with AsyncExitStack() as stack:
 
         def make(base_url: str | None, **parts: object) -> GatewayRig:
@@ -143,30 +135,21 @@ async def make_gateway_rig(tmp_path: Path) -> AsyncIterator[Callable[..., Gatewa
                 for name in ("usd_per_cause", "usd_per_hour", "usd_per_day")
             }
             now = [datetime(2026, 11, 22, 12, 0, tzinfo=UTC)]
-
-            def elapsed() -> float:
-                return now[0].timestamp()
-
             usage_store = UsageStore(
                 tmp_path / "usage.db",
-                elapsed,
+                lambda: datetime.timestamp(now[0]),
                 MoneyLimits(**dollars),
-                may_cost=parts.pop("may_cost", False),
+                may_cost=False,
                 clock=lambda: now[0],
             )
-            usual = {
-                "env": {"ANTHROPIC_API_KEY": KEY},
-                "vault": tmp_path / "vault",
-                "user_home": tmp_path / "user",
-            }
             gateway = Gateway(
-                **{**usual, **parts},
+                env=parts.get("env", {"ANTHROPIC_API_KEY": KEY}),
+                vault=tmp_path / "vault",
+                user_home=tmp_path / "user",
                 base_url=base_url,
                 usage_store=usage_store,
             )
-            gateway_rig = GatewayRig(
-                gateway=gateway, usage_store=usage_store, folder=tmp_path, now=now
-            )
+            gateway_rig = GatewayRig(gateway, usage_store, tmp_path, now)
             gateway.report_to(gateway_rig.report)
             stack.push_async_callback(gateway.close)
             return gateway_rig

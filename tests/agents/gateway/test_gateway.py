@@ -223,16 +223,6 @@ async def test_a_folder_that_is_not_there_or_a_link_is_a_reason_not_to_begin(
             pass
 
 
-async def test_fifty_streams_at_once_all_arrive(gateway_rig, api):
-    api.add(*[[say(f"<{number}>" + "x" * 100_000)] for number in range(50)])
-    async with gateway_rig.run() as way:
-        answers = await asyncio.gather(*(gateway_rig.ask(way) for _ in range(50)))
-    assert [(answer.status, answer.is_cut) for answer in answers] == [(200, False)] * 50
-    assert all(b"message_stop" in answer.body for answer in answers)
-    found = {answer.body.partition(b"<")[2].partition(b">")[0] for answer in answers}
-    assert found == {str(number).encode() for number in range(50)}
-
-
 async def test_four_requests_of_a_run_are_in_memory_at_once_and_others_wait(make_gateway_rig):
     at_once = [0]
 
@@ -354,25 +344,6 @@ async def test_a_run_that_ends_takes_its_requests_with_it(gateway_rig, api):
         await asyncio.wait_for(asking, 30)
 
 
-async def test_however_many_requests_come_at_once_a_budget_is_overspent_by_one(
-    make_gateway_rig, api
-):
-    gateway_rig = make_gateway_rig(api.url, usd_per_hour=2.0)
-    api.add(*[costing(1.2)] * 60)
-    long = [{"role": "user", "content": "x" * 1_000_000}]
-    dear = {**BODY, "max_tokens": 500_000, "messages": long}
-    async with (
-        gateway_rig.run("run-1") as one,
-        gateway_rig.run("run-2", causes=("cause-2",)) as other,
-    ):
-        answers = await asyncio.gather(
-            *(gateway_rig.ask(way, body=dear) for way in (one, other) for _ in range(20))
-        )
-    assert sorted(answer.status for answer in answers) == [200] * 2 + [400] * 38
-    spent = sum(gateway_rig.usage_store.spent(run).usd for run in ("run-1", "run-2"))
-    assert spent == pytest.approx(2.4)
-
-
 async def test_an_agent_that_leaves_before_its_answer_begins_is_no_error(gateway_rig, api, caplog):
     api.add(Delay(seconds=0.2, then=[say("late")]))
     async with gateway_rig.run() as way:
@@ -382,15 +353,6 @@ async def test_an_agent_that_leaves_before_its_answer_begins_is_no_error(gateway
         await asyncio.wait([leaving])
         await until(lambda: gateway_rig.usage_store.spent("run-1").usd)
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
-
-
-async def test_no_request_makes_the_model_s_server_reach_out(gateway_rig, api):
-    body = {**BODY, "mcp_servers": [{"url": "https://evil.example"}]}
-    async with gateway_rig.run() as way:
-        answer = await gateway_rig.ask(way, body=body)
-    assert answer.status == 400
-    assert "takes no mcp_servers" in answer.error["message"]
-    assert api.requests == []
 
 
 @pytest.mark.parametrize("most", [-1, 10**9, "1000", None], ids=str)

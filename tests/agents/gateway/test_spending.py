@@ -137,16 +137,6 @@ async def test_tries_that_may_have_reached_the_model_stop_where_the_money_ends(g
     assert len(api.asked) == 2
 
 
-async def test_no_request_is_larger_than_what_is_left(gateway_rig, api):
-    model = Model()
-    api.add(*[model] * 40)
-    async with gateway_rig.run(max_cost_usd=0.1) as way:
-        answers = [await gateway_rig.ask(way, body={**BODY, "max_tokens": 8_000}) for _ in range(5)]
-    assert [answer.status for answer in answers][-1] == 400
-    assert model.made == pytest.approx(counted(gateway_rig))
-    assert counted(gateway_rig) <= 0.1
-
-
 async def test_what_many_ask_for_at_once_is_reserved_for_each(make_gateway_rig, api):
     gateway_rig, model = make_gateway_rig(api.url, usd_per_hour=0.5), Model()
     api.add(*[model] * 60)
