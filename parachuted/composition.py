@@ -411,7 +411,7 @@ def build_modules(
         watched.bus,
         watched.problems,
     )
-    helper = maintenance(SystemFiles(home, folder).tools)
+    helper = maintenance(lambda taint: SystemFiles(home, folder, taint).tools())
     core_agents = {helper.name: helper}
     contexts = ContextAssembly(watched.index, loop.watches.watched_by, vault.strangers)
     own_folders = OwnFolders(listed(watched.settings.agent.own_folders), user_home)

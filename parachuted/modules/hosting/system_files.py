@@ -5,13 +5,15 @@ secrets. Files that hold only secrets (keys, logins, state) do not exist here.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from pathlib import Path
 
 from parachuted.access.strangers import Taint
 from parachuted.agents.job import Tool
 from parachuted.errors import NotFoundError, ParachuteError
-from parachuted.texts.redact import redact
+from parachuted.home_files import YamlRejectedError, read_document
+from parachuted.texts.redact import SHOWN, redact
 from parachuted.tools.definitions import agent_tools, tool, tools_in
 from parachuted.vault import VaultPath, VaultRoot
 
@@ -20,96 +22,95 @@ _SETTINGS = ("config.yaml", "modules.yaml", "hooks.yaml")
 _AUDIT = ".parachute/audit"
 _LARGEST = 128 << 10
 _MOST_LOGS, _MOST_AUDITS = 20, 7
-_SOUNDS_SECRET = re.compile(
-    r"(?im)^(?P<key>\s*(?:-\s*)?[\"']?[\w.-]*(?:key|token|secret|password|passwd|credential|auth|cookie)[\w.-]*[\"']?\s*[:=]\s*)(?P<value>\S.*)$"
-)
-_PLAIN_VALUES = re.compile(
-    r"(?i)(true|false|yes|no|null|~|\d+|remote|always|disabled|auto|claude|offline|\{\}|\[\])\s*$"
-)
+_NAME = r"(?:key|token|secret|passw|credential|cookie|auth(?!_mode))"
+_IS_SECRET = re.compile(f"(?i){_NAME}")
+_IS_PLAIN = re.compile(r"(?i)true|false|yes|no|null|~|\d*")
 _ASSIGNED = re.compile(
-    r"(?i)(?P<key>\b\w*(?:token|secret|passw(?:or)?d|credential|api_?key)\w*=)(?P<value>\"[^\"]*\"|'[^']*'|[^\s,;&|)}\]]+)"
-)
-_REMARK = re.compile(r"(?m)(?:^|(?<=\s))#.*$")
-_FLOW = re.compile(
-    r"(?i)(?P<key>[\"']?[\w.-]*(?:key|token|secret|password|credential)[\w.-]*[\"']?\s*:\s*)(?P<value>\"[^\"]*\"|'[^']*'|[^\s,}\]]+)"
+    rf"(?i)(\b[\w.-]*{_NAME}[\w.-]*[\"']?\s*[:=]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&|)}}\]]+)"
 )
 
 
 class SystemFiles:
-    """Methods block on the disk; links are not followed."""
+    """Those of one run, which logs and the audit taint; links are not followed."""
 
-    def __init__(self, home: Path, vault: Path) -> None:
-        self._roots = {"home": VaultRoot(home), "vault": VaultRoot(vault)}
+    def __init__(self, home: Path, vault: Path, taint: Taint) -> None:
+        self._roots, self._taint = {"home": VaultRoot(home), "vault": VaultRoot(vault)}, taint
 
-    def tools(self, taint: Taint) -> tuple[Tool, ...]:
-        return agent_tools(SystemFileTools(self, taint), tools_in(SystemFileTools))
+    def tools(self) -> tuple[Tool, ...]:
+        return agent_tools(self, tools_in(SystemFiles))
+
+    @tool("List what you may read of the installation: settings, logs, the audit.", _SERVER, "read")
+    async def list_system_files(self) -> str:
+        return "\n".join(await asyncio.to_thread(self.paths))
+
+    @tool(
+        "Read one of them, by the path that list_system_files gives it. Of a long log you get the "
+        "end. Secrets and remarks are left out.",
+        _SERVER,
+        "read",
+    )
+    async def read_system_file(self, path: str) -> str:
+        text = await asyncio.to_thread(self.read, path)
+        if not path.endswith(_SETTINGS):
+            self._taint.read(path)  # words of modules, names that anyone may have given
+        return text
 
     def paths(self) -> list[str]:
-        logs = [f"home/logs/{name}" for name in self._names("home", "logs", (".log", ".jsonl"))]
+        """Blocks on the disk."""
+        logs = self._names("home", "logs", (".log", ".jsonl"))[-_MOST_LOGS:]
         audits = self._names("vault", _AUDIT, (".jsonl",))[-_MOST_AUDITS:]
-        found = [*(f"home/{name}" for name in _SETTINGS), *logs[-_MOST_LOGS:]]
-        return [
-            path
-            for path in (*found, *(f"vault/{_AUDIT}/{name}" for name in audits))
-            if self._is_file(path)
-        ]
+        settings = [f"home/{name}" for name in _SETTINGS]
+        return list(filter(self._is_file, (*settings, *logs, *audits)))
 
     def read(self, path: str) -> str:
-        """The text, of a long one the end. Raises NotFoundError for all that is not listed."""
+        """The text, of a long log the end. Raises NotFoundError for all that is not listed."""
         if path not in self.paths():
             raise NotFoundError(
                 f"{path[:200]!r} is not among the system files; list_system_files shows them"
             )
         room, _, rest = path.partition("/")
         data = self._roots[room].read(VaultPath(rest)).data
+        if rest in _SETTINGS:
+            return redact(_settings(data.decode("utf-8", "replace")))
         cut = (
             f"(the last {_LARGEST >> 10} KB of {len(data) >> 10})\n" if len(data) > _LARGEST else ""
         )
-        text = data[-_LARGEST:].decode("utf-8", "replace")
-        is_settings = rest in _SETTINGS
-        return cut + _without_secrets(_REMARK.sub("# [remark]", text) if is_settings else text)
+        return cut + _without_secrets(data[-_LARGEST:].decode("utf-8", "replace"))
 
     def _names(self, room: str, folder: str, kinds: tuple[str, ...]) -> list[str]:
         found = (self._roots[room].folder / folder).glob("*")
-        return sorted(file.name for file in found if file.suffix in kinds)
+        return sorted(f"{room}/{folder}/{file.name}" for file in found if file.suffix in kinds)
 
     def _is_file(self, path: str) -> bool:
         room, _, rest = path.partition("/")
-        root = self._roots[room]
         try:
-            with root.straight():
-                root.size(VaultPath.parse(rest))
+            with self._roots[room].straight():
+                self._roots[room].size(VaultPath.parse(rest))
         except ParachuteError:
             return False
         return True
 
 
-class SystemFileTools:
-    """Those of one run, which logs and the audit taint."""
+def _settings(text: str) -> str:
+    try:
+        node = read_document(text)
+    except YamlRejectedError as error:
+        return f"it is no YAML that can be read: {error}"
+    return json.dumps(_masked(node.plain() if node else None), indent=1, ensure_ascii=False)
 
-    def __init__(self, files: SystemFiles, taint: Taint) -> None:
-        self._files, self._taint = files, taint
 
-    @tool("List what you may read of the installation: settings, logs, the audit.", _SERVER, "read")
-    async def list_system_files(self) -> str:
-        return "\n".join(await asyncio.to_thread(self._files.paths))
-
-    @tool(
-        "Read one of them, by the path that list_system_files gives it. Of a long file you get the "
-        "end. Secrets are left out.",
-        _SERVER,
-        "read",
-    )
-    async def read_system_file(self, path: str) -> str:
-        text = await asyncio.to_thread(self._files.read, path)
-        if not path.endswith(_SETTINGS):
-            self._taint.read(path)  # words of modules, names that anyone may have given
-        return text
+def _masked(value: object, *, is_secret: bool = False) -> object:
+    if isinstance(value, dict):
+        return {
+            name: _masked(inner, is_secret=is_secret or bool(_IS_SECRET.search(str(name))))
+            for name, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [_masked(inner, is_secret=is_secret) for inner in value]
+    if is_secret and not _IS_PLAIN.fullmatch(str(value)):
+        return SHOWN
+    return _without_secrets(value) if isinstance(value, str) else value
 
 
 def _without_secrets(text: str) -> str:
-    return redact(_ASSIGNED.sub(_hidden, _FLOW.sub(_hidden, _SOUNDS_SECRET.sub(_hidden, text))))
-
-
-def _hidden(found: re.Match[str]) -> str:
-    return found[0] if _PLAIN_VALUES.match(found["value"]) else f"{found['key']}[secret]"
+    return redact(_ASSIGNED.sub(rf"\1{SHOWN}", text))

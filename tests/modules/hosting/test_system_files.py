@@ -12,7 +12,7 @@ from parachuted.errors import NotFoundError
 from parachuted.modules.hosting.system_files import SystemFiles
 from tests.stories.daemon_rig import save
 
-CANARIES = [f"canary-{number:02}-of-a-secret" for number in range(15)]
+CANARIES = [f"canary-{number:02}-of-a-secret" for number in range(17)]
 
 
 SECRETS = {
@@ -24,7 +24,10 @@ SECRETS = {
         '---\nmodules:\n  bot:\n    config: {{"bot_token": "{}", "chat": "7"}}\n    '
         "enabled: true\n...\n"
     ),
-    "home/hooks.yaml": "hooks:\n  - command: MY_TOKEN={} notify\n    password: {}\n",
+    "home/hooks.yaml": (
+        "hooks:\n  - command: MY_TOKEN={} notify\n    password: {}\n"
+        "    secret: |\n      {}\n      {}\n"
+    ),
     "home/keys.yaml": "keys: {}\n",
     "home/state/x/secret.json": "{}",
     "home/run/pid": "{}",
@@ -46,7 +49,7 @@ def files(home: Path, vault: Path) -> SystemFiles:
         save(home.parent / path, text.format(*secrets))
     assert list(canaries) == []
     (home / "logs/link.log").symlink_to(home / "keys.yaml")
-    return SystemFiles(home, vault)
+    return SystemFiles(home, vault, Taint())
 
 
 def test_settings_logs_and_the_audit_are_there_without_any_secret(files: SystemFiles):
@@ -58,7 +61,7 @@ def test_settings_logs_and_the_audit_are_there_without_any_secret(files: SystemF
         "vault/.parachute/audit/2026-01-05.jsonl",
     ]
     assert [canary for canary in CANARIES if canary in reported] == []
-    assert "port: 3333\nauth_mode: remote\n" in texts["home/config.yaml"]
+    assert '"port": "3333",\n "auth_mode": "remote"' in texts["home/config.yaml"]
     assert '"chat": "7"' in texts["home/modules.yaml"]
 
 
@@ -72,14 +75,14 @@ def test_what_is_not_listed_is_not_read(files: SystemFiles):
 
 
 async def test_an_agent_lists_and_reads_and_learns_what_is_not_there(files: SystemFiles):
-    tools = files.tools(Taint())
+    tools = files.tools()
 
     async def read(path: str) -> ToolResult:
         return await call_tool(tools, "read_system_file", {"path": path})
 
     listed = (await call_tool(tools, "list_system_files", {})).text.splitlines()
     assert listed[3] == "home/logs/daemon.log"
-    assert "port: 3333" in (await read("home/config.yaml")).text
+    assert '"port": "3333"' in (await read("home/config.yaml")).text
     refused = await read("home/keys.yaml")
     assert (refused.is_error, "not among the system files" in refused.text) == (True, True)
 
@@ -88,9 +91,11 @@ async def test_an_agent_lists_and_reads_and_learns_what_is_not_there(files: Syst
     ("path", "taints"),
     [("home/config.yaml", False), ("home/logs/nothing.log", False), ("home/logs/daemon.log", True)],
 )
-async def test_what_modules_logged_is_a_strangers(files: SystemFiles, path: str, *, taints: bool):
+async def test_what_modules_logged_is_a_strangers(
+    files: SystemFiles, home: Path, vault: Path, path: str, *, taints: bool
+):
     taint = Taint()
-    await call_tool(files.tools(taint), "read_system_file", {"path": path})
+    await call_tool(SystemFiles(home, vault, taint).tools(), "read_system_file", {"path": path})
     assert bool(taint) is taints
 
 
