@@ -80,6 +80,16 @@ class ServerDefinition(BaseModel):
         return {"command": self.command, "args": list(self.args), "env": self.env}
 
 
+class _ServerFile(BaseModel):
+    """The home's file: definitions, tools as they were approved, and names, all by name."""
+
+    model_config = ConfigDict(extra="allow", hide_input_in_errors=True)
+
+    servers: dict[str, Any] = {}
+    tools: dict[str, list[dict[str, Any]]] = {}
+    trusted: list[str] = []
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownServer:
     """`definition` is None where there is a `problem`; `tools` are those it had when approved;
@@ -106,7 +116,7 @@ class ServerRegistry:
         found = self._of_vault(own)
         if problem is not None:
             found[FILE] = KnownServer(name=FILE, source="home", problem=problem)
-        found |= {name: _known(name, "home", entry, own) for name, entry in own["servers"].items()}
+        found |= {name: _known(name, "home", entry, own) for name, entry in own.servers.items()}
         return [found[name] for name in sorted(found)]
 
     def get(self, name: str) -> KnownServer:
@@ -124,28 +134,27 @@ class ServerRegistry:
             raise EditRefusedError(str(error)) from error
         if any(server.name == name for server in self.all()):
             raise conflict(f"there is an MCP server {name} already")
-        with self._changing() as document:
-            document["servers"][name] = definition.document()
+        with self._changing() as file:
+            file.servers[name] = definition.document()
         return KnownServer(name=name, source="home", definition=definition)
 
     def remove(self, name: str) -> None:
         """NotFoundError; ActRefusedError for one of the vault."""
         if self.get(name).source == "vault":
             raise ActRefusedError(f"{name} is declared in {IN_VAULT}; take it out there")
-
-        with self._changing() as document:
-            document["servers"].pop(name, None)
-            document["tools"].pop(name, None)
+        with self._changing() as file:
+            file.servers.pop(name, None)
+            file.tools.pop(name, None)
 
     def keep_tools(
         self, name: str, tools: Sequence[Mapping[str, object]], *, is_trusted: bool
     ) -> None:
-        with self._changing() as document:
-            document["tools"][name] = list(tools)
-            others = set(document.get("trusted", [])) - {name}
-            document["trusted"] = sorted({*others, name} if is_trusted else others)
+        with self._changing() as file:
+            file.tools[name] = list(map(dict, tools))
+            others = {*file.trusted} - {name}
+            file.trusted = sorted({*others, name} if is_trusted else others)
 
-    def _of_vault(self, own: Mapping[str, Any]) -> dict[str, KnownServer]:
+    def _of_vault(self, own: _ServerFile) -> dict[str, KnownServer]:
         try:
             servers = _servers_in(json.loads(self._root.read(IN_VAULT).data))
         except NotFoundError:
@@ -155,25 +164,21 @@ class ServerRegistry:
             return {IN_VAULT: KnownServer(name=IN_VAULT, source="vault", problem=problem)}
         return {name: _known(name, "vault", entry, own) for name, entry in servers.items()}
 
-    def _document(self) -> tuple[dict[str, Any], str | None]:
-        empty: dict[str, Any] = {"servers": {}, "tools": {}}
+    def _document(self) -> tuple[_ServerFile, str | None]:
         try:
             text = read_private(self._path, _LARGEST, is_secret=True)
-            found = json.loads(text) if text is not None else empty
-        except (UntrustedFileError, ValueError, RecursionError) as error:
-            return empty, f"{FILE} cannot be used: {error}"
-        if not (isinstance(found, dict) and all(isinstance(found.get(key), dict) for key in empty)):
-            return empty, f"{FILE} cannot be used: it has another shape"
-        return found, None
+            return _ServerFile.model_validate_json(text or "{}"), None
+        except (UntrustedFileError, ValueError) as error:
+            return _ServerFile(), f"{FILE} cannot be used: {error}"
 
     @contextmanager
-    def _changing(self) -> Iterator[dict[str, Any]]:
+    def _changing(self) -> Iterator[_ServerFile]:
         with storage_errors(f"{FILE} could not be written"), locked(self._home, _LOCK):
             document, problem = self._document()
             if problem is not None:
                 raise EditRefusedError(problem)
             yield document
-            replace_private(self._path, json.dumps(document, indent=1).encode() + b"\n")
+            replace_private(self._path, document.model_dump_json(indent=1).encode() + b"\n")
 
 
 def digest_of(parts: Sequence[object]) -> str:
@@ -185,21 +190,19 @@ def conflict(message: str) -> ConflictError:
 
 
 def _known(
-    name: str, source: Literal["home", "vault"], entry: object, own: Mapping[str, Any]
+    name: str, source: Literal["home", "vault"], entry: object, own: _ServerFile
 ) -> KnownServer:
-    """`own` is what the home's file holds."""
     try:
         definition, problem = _read_definition(name, entry), None
     except ValueError as error:
         definition, problem = None, str(error)
-    tools = own["tools"].get(name)
     return KnownServer(
         name=name,
         source=source,
         definition=definition,
         problem=problem,
-        tools=tools if isinstance(tools, list) else (),
-        is_trusted=name in own.get("trusted", ()),
+        tools=own.tools.get(name, ()),
+        is_trusted=name in own.trusted,
     )
 
 

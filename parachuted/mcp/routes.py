@@ -185,15 +185,9 @@ class ListedTool:
 class McpServerTools:
     """A server's tools, or why they are not known."""
 
-    error: str | None
     tools: list[ListedTool]
-
-
-@dataclass(frozen=True, slots=True)
-class McpServerTest(McpServerTools):
-    """Whether it starts, with the tools that it has now."""
-
-    success: bool
+    error: str | None = None
+    success: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,31 +236,32 @@ class McpServerRoutes:
         tools = await self._servers.approve(
             name, body.digest, is_here=is_here, is_trusted=body.trusted
         )
-        return McpServerTools(None, _shown(tools))
+        return McpServerTools(_shown(tools))
 
     @post("/api/mcps/{name}/test", _SYSTEM, "admin", names=_NAMES)
-    async def test(self, name: str) -> McpServerTest:
+    async def test(self, name: str) -> McpServerTools:
         """Start an approved server, and list the tools that it has now."""
         if name == OWN_SERVER:
-            return McpServerTest(None, self._own_tools(), success=True)
+            return McpServerTools(self._own_tools())
         try:
             tools = await self._servers.look(name)
         except ParachuteError as error:
             await asyncio.to_thread(self._servers.registry.get, name)  # 404 where there is none
-            return McpServerTest(error.message, [], success=False)
-        return McpServerTest(None, _shown(tools), success=True)
+            return McpServerTools([], error.message, success=False)
+        return McpServerTools(_shown(tools))
 
     @get("/api/mcps/{name}/tools", _CURATOR, "read", names=_NAMES)
     async def tools(self, name: str) -> McpServerTools:
         """The tools of a server, as they were approved."""
         if name == OWN_SERVER:
-            return McpServerTools(None, self._own_tools())
+            return McpServerTools(self._own_tools())
         return await asyncio.to_thread(self._approved_tools, name)
 
     def _approved_tools(self, name: str) -> McpServerTools:
         server = self._servers.registry.get(name)
-        problem = self._servers.problem(server)
-        return McpServerTools(problem, _shown(callable_tools(server)) if problem is None else [])
+        if problem := self._servers.problem(server):
+            return McpServerTools([], problem, success=False)
+        return McpServerTools(_shown(callable_tools(server)))
 
     def _row(self, server: KnownServer) -> McpServerRow:
         problem, definition = self._servers.problem(server), server.definition
