@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -70,9 +69,7 @@ def read_settings(settings: type | None, config: Mapping[str, object]) -> Any:  
         return None
     adapter: TypeAdapter[Any] = TypeAdapter(settings)
     known = adapter.json_schema().get("properties", {})
-    problems = [
-        f"config.{key}: unknown setting{_near(key, known)}" for key in config if key not in known
-    ]
+    problems = [f"config.{key}: unknown setting" for key in config if key not in known]
     try:
         found = adapter.validate_python(dict(config))
     except ValidationError as error:
@@ -80,11 +77,6 @@ def read_settings(settings: type | None, config: Mapping[str, object]) -> Any:  
     if problems:
         raise ModuleFailedError("; ".join(f"modules.yaml: {problem}" for problem in problems))
     return found
-
-
-def _near(key: str, known: Mapping[str, object]) -> str:
-    near = difflib.get_close_matches(key, list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _kind(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
