@@ -433,7 +433,7 @@ async def test_a_run_may_be_replayed_with_exactly_what_it_was_given(opened: Hook
         assert new.id != old.id
         with pytest.raises(NotFoundError, match="hooks history"):
             await stand.hooks.replay("h99999999")
-        opened.commands(bubble_before="true")
+        opened.commands(prompt_before="true")
         stand.hooks.look()
         with pytest.raises(NotFoundError):
             await stand.hooks.replay(old.id)
