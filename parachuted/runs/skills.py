@@ -28,9 +28,6 @@ _MOST = 100
 _LOOKED_AT = 1_000
 _LARGEST = 64 << 10
 _LONGEST_DESCRIPTION = 400
-_UNPRINTABLE = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]+"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,4 +139,5 @@ def _description(note: ParsedNote, text: str) -> str:
     """Its frontmatter's description or its first words, on one line for the system prompt."""
     said = note.values.get("description")
     words = said if isinstance(said, str) and said.strip() else text.partition("\n")[0].lstrip("# ")
-    return " ".join(_UNPRINTABLE.sub(" ", words).split())[:_LONGEST_DESCRIPTION]
+    words = "".join(char if char.isprintable() else " " for char in words)
+    return " ".join(words.split())[:_LONGEST_DESCRIPTION]
