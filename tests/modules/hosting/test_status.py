@@ -7,8 +7,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
-import pytest
-
 from parachuted.modules.hosting.host import ModuleHost
 from parachuted.modules.hosting.status import ModuleStatus, status_of
 from parachuted.modules.registry.approved import ModuleEntry, ModuleRecord
@@ -18,42 +16,27 @@ DIGEST = f"sha256:{'a' * 64}"
 DECLARED = ModuleDeclaration(name="daily", version="1.0.0", prefix="/api/daily")
 
 
-def entry(*, enabled: bool = True, approved: str | None = DIGEST) -> ModuleEntry:
+def status(
+    declared: ModuleDeclaration | None = DECLARED,
+    problem: str | None = None,
+    *,
+    enabled: bool = True,
+    approved: str | None = DIGEST,
+) -> ModuleStatus:
     approval = {"hash": approved, "tree": approved, "trust": "trusted"}
     record = ModuleRecord(name="daily", version="1.0.0", enabled=enabled, **approval)
     folder = Path("/v/Modules/daily")
-    return ModuleEntry(record=record, folder=folder, found_digest=DIGEST, state="approved")
-
-
-def status(
-    one: ModuleEntry,
-    declared: ModuleDeclaration | None,
-    problem: str | None = None,
-) -> ModuleStatus:
+    entry = ModuleEntry(record=record, folder=folder, found_digest=DIGEST, state="approved")
     host = SimpleNamespace(where="in process", limits=None, declared=declared)
-    return status_of(
-        one,
-        cast("ModuleHost", host) if declared else None,
-        problem,
-        schedules=["tidy: every 900 s", "reflect: each day at 03:00"],
-    )
+    return status_of(entry, cast("ModuleHost", host) if declared else None, problem)
 
 
-@pytest.mark.parametrize(
-    ("one", "declared", "problem", "state"),
-    [
-        (entry(), DECLARED, None, "running"),
-        (entry(), DECLARED, "it failed", "failed"),
-        (entry(), None, "it failed", "failed"),
-        (entry(), None, None, "starting"),
-        (entry(enabled=False), None, None, "disabled"),
-        (entry(approved=None), None, None, "unapproved"),
-    ],
-)
-def test_a_module_stands_in_one_of_five_ways(one, declared, problem, state):
-    found = status(one, declared, problem)
-
-    assert (found.status, found.where is not None) == (state, declared is not None)
+def test_a_module_stands_in_one_of_five_ways():
+    assert (status().status, status().where) == ("running", "in process")
+    assert status(problem="it failed").status == "failed"
+    assert (status(None, "it failed").status, status(None).status) == ("failed", "starting")
+    assert (status(None).where, status(None, enabled=False).status) == (None, "disabled")
+    assert status(None, enabled=False, approved=None).status == "unapproved"
 
 
 def test_a_route_is_named_by_the_path_that_it_is_served_at():
@@ -62,5 +45,5 @@ def test_a_route_is_named_by_the_path_that_it_is_served_at():
         RouteSpec(method="GET", path="/entries", handler="a", capability="read"),
         RouteSpec(method="GET", path="/{name}", handler="b", capability="read", prefix=agents),
     )
-    shown = status(entry(), replace(DECLARED, routes=routes)).routes
+    shown = status(replace(DECLARED, routes=routes)).routes
     assert shown == ("GET /api/daily/entries", f"GET {agents}/{{name}}")
