@@ -255,11 +255,6 @@ def _section_news(unit: str, old: str | None, new: str | None, title: str | None
 
 def _key_news(old: str | None, new: str | None) -> str:
     was, now = (None if text is None else json.loads(text) for text in (old, new))
-    if isinstance(was, list) and isinstance(now, list):
-        added = ", ".join(_value(item) for item in now if item not in was)
-        removed = ", ".join(_value(item) for item in was if item not in now)
-        parts = [f"added {added}" if added else "", f"removed {removed}" if removed else ""]
-        return "; ".join(filter(None, parts)) or "in another order"
     before = f" (was {_value(was)})" if isinstance(was, str | list) and was else ""
     return f"{_value(now) if new is not None else 'removed'}{before}"
 

@@ -25,7 +25,6 @@ _LONGEST_WHAT = 1_000
 _LONGEST_WHY = 500
 _MOST_OPEN_OF_A_RUN = 3
 _MOST_OF_A_RUN = 20
-_MOST_OPEN = 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,24 +63,21 @@ class PendingPermission(PermissionRequest):
     def scope(self) -> str:
         return self.session or self.run
 
-    @property
-    def key(self) -> str:
-        return f"{self.agent}\0{self.kind}\0{self.what}"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Decision:
     """What holds for the rest of a session, or of a run without one."""
 
     question: PendingPermission
     is_allowed: bool
-    glob: PathGlob | None = None
+    glob: PathGlob | None
 
     def covers(self, asked: PendingPermission) -> bool:
-        if self.glob is None:
-            return asked.key == self.question.key
-        of_both = (asked.agent, asked.kind) == (self.question.agent, self.question.kind)
-        return of_both and self.glob.matches(asked.what)
+        question = self.question
+        if (asked.agent, asked.kind) != (question.agent, question.kind):
+            return False
+        is_matched = self.glob is not None and self.glob.matches(asked.what)
+        return asked.what == question.what or is_matched
 
 
 class PermissionRequests:
@@ -156,11 +152,8 @@ class PermissionRequests:
         question, _answer = self._open[question_id]
         glob = None if pattern is None else _glob_for(question, pattern)
         if answer != "once":
-            is_allowed = answer == "session"
-            decisions = self._decided.setdefault(question.scope, [])
-            decisions.append(_Decision(question=question, is_allowed=is_allowed))
-            if is_allowed and glob is not None:
-                decisions.append(_Decision(question=question, is_allowed=True, glob=glob))
+            decision = _Decision(question, answer == "session", glob if answer != "deny" else None)
+            self._decided.setdefault(question.scope, []).append(decision)
         self._close(question_id, answer, is_allowed=answer != "deny")
         return question
 
@@ -184,11 +177,7 @@ class PermissionRequests:
 
     def _may_ask(self, run: str) -> bool:
         of_run = sum(question.run == run for question in self.pending())
-        return (
-            self._asked.get(run, 0) < _MOST_OF_A_RUN
-            and of_run < _MOST_OPEN_OF_A_RUN
-            and len(self._open) < _MOST_OPEN
-        )
+        return self._asked.get(run, 0) < _MOST_OF_A_RUN and of_run < _MOST_OPEN_OF_A_RUN
 
     def _close(self, question_id: str, said: str, *, is_allowed: bool = False) -> None:
         question, answer = self._open.pop(question_id, (None, None))

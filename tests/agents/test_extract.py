@@ -174,7 +174,7 @@ def news(before: str, after: str) -> list[str]:
     return list(find_news(old, new, changed_units(meaning(old), meaning(new)), "Acme"))
 
 
-def test_a_key_is_reported_with_its_value_and_a_list_with_its_changes():
+def test_a_key_is_reported_with_its_value_and_the_one_before():
     after = (
         BEFORE.replace("lead", "customer")
         .replace("[a, b]", "[a, c]")
@@ -183,7 +183,7 @@ def test_a_key_is_reported_with_its_value_and_a_list_with_its_changes():
 
     assert news(BEFORE, after) == [
         "status: customer (was lead)",
-        "tags: added c; removed b",
+        "tags: a, c (was a, b)",
         "due: 2026-03-01",
     ]
     assert "due: removed (was 2026-03-01)" in news(after, BEFORE)

@@ -33,7 +33,6 @@ from parachuted.agents.job import (
 from parachuted.errors import AgentFailedError, AgentStoppedError, AgentUnavailableError
 
 _SYNTHETIC = "<synthetic>"
-_REFUSED = "refusal"
 _API_ERROR = "API Error: "
 _REASON_CHARS = 500
 # and a gateway to look at, which is the daemon's own: Claude Code adds it
@@ -153,27 +152,23 @@ class StepReader:
         return self._names.get(full, full)
 
     def _read_end(self, message: ResultMessage) -> None:
-        if message.stop_reason != _REFUSED:  # it would refuse again
+        is_refused = message.stop_reason == "refusal"
+        if not is_refused:  # it would refuse again
             self._ended_session = message.session_id
-        failure = self._find_failure(message)
-        if failure is not None:
-            raise failure
-
-    def _find_failure(self, message: ResultMessage) -> AgentFailedError | None:
         if message.subtype == "error_max_turns":
-            return AgentFailedError(f"the agent was still at work after {self._max_turns} turns")
+            raise AgentFailedError(f"the agent was still at work after {self._max_turns} turns")
         if not message.is_error:
-            return None
+            return
         reason = "; ".join(message.errors or ()) or message.result or message.subtype
-        reason = reason[:_REASON_CHARS]
-        if message.stop_reason == _REFUSED:
-            reason = reason.removeprefix(_API_ERROR)
-            return AgentFailedError(f"the model refused to answer: {reason}")
-        if message.terminal_reason != "api_error" or message.api_error_status not in _PASSING:
-            return AgentFailedError(f"the agent failed: {reason}")
+        reason, status = reason[:_REASON_CHARS], message.api_error_status
+        if is_refused:
+            said = reason.removeprefix(_API_ERROR)
+            raise AgentFailedError(f"the model refused to answer: {said}")
+        if message.terminal_reason != "api_error" or status not in _PASSING:
+            raise AgentFailedError(f"the agent failed: {reason}")
         # it passes: the work is done again later; half of it may have been done
-        unavailable = _unavailable(message.api_error_status, reason)
-        return AgentStoppedError(unavailable.message) if self._answers else unavailable
+        why = _why_unavailable(status, reason)
+        raise AgentStoppedError(why) if self._answers else AgentUnavailableError(why)
 
 
 def _counts(usage: object) -> Counter[str]:
@@ -193,14 +188,12 @@ def _arguments(call: ToolUseBlock) -> dict[str, Any]:
     return call.input if isinstance(call.input, dict) else {}
 
 
-def _unavailable(status: int | None, reason: str) -> AgentUnavailableError:
+def _why_unavailable(status: int | None, reason: str) -> str:
     if status in _LOGIN_REFUSED:
-        return AgentUnavailableError(
-            f"the model refused the login ({status}); see `parachute auth status`"
-        )
+        return f"the model refused the login ({status}); see `parachute auth status`"
     what = f"answered {status}" if status else "could not be reached"
-    ours = reason.partition(_ADVICE)[0].removeprefix(f"API Error: {status} ")
-    return AgentUnavailableError(f"the model {what}: {ours}"[:_REASON_CHARS])
+    ours = reason.partition(_ADVICE)[0].removeprefix(f"{_API_ERROR}{status} ")
+    return f"the model {what}: {ours}"[:_REASON_CHARS]
 
 
 def _result(block: ToolResultBlock) -> ToolResult:

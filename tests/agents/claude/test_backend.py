@@ -20,8 +20,6 @@ from parachuted.errors import AgentFailedError, AgentStoppedError, AgentUnavaila
 from parachuted.testing import ApiRefusal, Delay, Reply, ToolUse, say, use
 from tests.agents.conftest import LIMITS, until
 
-OVERLOADED = ApiRefusal(status=529, kind="overloaded_error", message="Overloaded")
-
 
 def refusal(status: int, **more: str) -> ApiRefusal:
     """After it an agent tries again at once."""
@@ -148,30 +146,6 @@ async def test_a_refusal_by_the_model_is_an_answer_and_no_outage(claude, job, ru
     assert type(outcome.error) is AgentFailedError
     assert "the model refused to answer" in outcome.error.message
     assert len(claude.api.asked) == 2  # the CLI goes on once, having told the model of it
-
-
-async def test_an_error_inside_the_stream_before_an_answer_is_waited_out(claude, job, run):
-    claude.api.add(*[Reply(blocks=(), error=OVERLOADED)] * 9)
-    outcome = await run(claude.backend, job())
-
-    assert isinstance(outcome.error, AgentUnavailableError)
-    assert (outcome.error.message, outcome.steps) == ("the model answered 529: Overloaded.", [])
-
-
-async def test_an_error_at_the_beginning_of_a_stream_is_waited_out_unseen(
-    claude, job, run, agent_rig
-):
-    update = use("update_context", file_path="a.md", section="Facts", content="x")
-    claude.api.add(
-        Reply(blocks=(say("now"), update), error=OVERLOADED, error_after=2),
-        [say("now"), update],
-        [say("done")],
-    )
-    outcome = await run(claude.backend, job())
-
-    assert outcome.texts == ["now", "done"]
-    assert (outcome.error, len(agent_rig.calls), len(claude.api.asked)) == (None, 1, 3)
-    assert claude.gateway.usage_store.spent("run-1").requests == 3
 
 
 async def test_a_run_that_has_used_up_its_money_ends_with_the_gateways_words(claude, job, run):

@@ -16,10 +16,8 @@ from tests.agents.conftest import until
 
 STUBBORN = "trap '' TERM INT HUP PIPE; while :; do sleep 60; done"
 NEVER_BEGIN = [
-    "sleep 60",
     STUBBORN,
     "setsid sleep 60 & sleep 60",
-    "setsid sleep 60 & exit 0",
     "setsid sleep 60 & exit 3",
     "exec <&- >&- 2>&-; sleep 60",
     "echo Usage: claude; exit 0",

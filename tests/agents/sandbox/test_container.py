@@ -96,26 +96,6 @@ async def test_it_is_stopped_and_killed_once_however_often_that_is_asked(far):
     assert far.removed == 1
 
 
-async def test_input_that_was_ended_leaves_the_output(far):
-    await far.container.write(b"last")
-    await far.container.end_input()
-    far.say(1, b"answer")
-
-    assert await far.container.stdout.readexactly(6) == b"answer"
-    assert await asyncio.get_running_loop().sock_recv(far.stream, 9) == b"last"
-
-
-async def test_a_writer_waits_while_no_one_reads(far):
-    writing = asyncio.gather(far.container.write(bytes(8 << 20)))
-    await asyncio.sleep(0.05)
-    assert not writing.done()
-
-    received = 0
-    while received < 8 << 20:
-        received += len(await asyncio.get_running_loop().sock_recv(far.stream, 1 << 20))
-    await asyncio.wait_for(writing, 30)
-
-
 async def test_its_end_is_that_of_one_killed_when_it_is_removed_meanwhile(far):
     asked, is_removed = threading.Event(), threading.Event()
 

@@ -10,7 +10,6 @@ import pytest
 
 from parachuted.access.agent_config import SandboxConfig
 from parachuted.agents.sandbox import Sandboxes
-from parachuted.agents.sandbox.options import packaged_text
 from parachuted.errors import AgentFailedError, AgentUnavailableError
 from tests.agents.sandbox.conftest import DEADLINE_S, boxed, files_in, fill, made_by, opening
 
@@ -292,10 +291,3 @@ async def test_a_build_of_the_image_tells_how_it_goes_and_why_it_fails(sandboxes
     engine = await sandboxes._connected()
     with pytest.raises(AgentUnavailableError, match="the image was not built"):
         await asyncio.to_thread(list, engine.build("FROM parachute-sandbox:host\nRUN false\n"))
-
-
-def test_the_image_that_is_built_has_what_the_daemon_needs_and_no_root():
-    text = packaged_text("Dockerfile")
-
-    assert "python3" in text  # the first process is one
-    assert text.index("USER agent") > text.index("useradd")
