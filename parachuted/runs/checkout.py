@@ -60,8 +60,6 @@ _UNREAD = "the agent's copy of the notes could not be read"
 ActKind: TypeAlias = Literal["delete", "move", "update", "create"]
 _ORDER: tuple[ActKind, ...] = ("delete", "move", "update", "create")
 
-_SHOWN_CHARS = 200
-
 
 @dataclass(frozen=True, slots=True)
 class CheckinAction:
