@@ -170,7 +170,10 @@ class Engine:
                 api.wait(container, timeout=_ANSWER_S)
                 state = api.inspect_container(container)["State"]
                 return int(state["ExitCode"]), bool(state["OOMKilled"])
-            code, said = api.exec_inspect(program)["ExitCode"], b""
+            until = time.monotonic() + _ANSWER_S
+            while (ended := api.exec_inspect(program))["Running"] and time.monotonic() < until:
+                time.sleep(_LOOK_S)  # its streams end before the engine has heard of its end
+            code, said = ended["ExitCode"], b""
             if code == _KILLED:
                 said = api.exec_start(api.exec_create(container, ["cat", *_MEMORY_EVENTS])["Id"])
         return code, any(
