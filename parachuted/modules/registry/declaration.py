@@ -132,14 +132,6 @@ def describe(cls: type[Module], manifest: Manifest) -> ModuleDeclaration:
     """All that the class and the manifest declare, importing the files of the manifest's handlers:
     where the module's code may run. Raises ModuleFailedError where that does not go together.
     """
-    for field, mine, its in (
-        ("name", cls.name, manifest.name),
-        ("version", cls.version, manifest.version),
-    ):
-        if mine and mine != its:
-            raise ModuleFailedError(
-                f"{field} is {mine!r} in {cls.__name__} and {its!r} in manifest.yaml"
-            )
     described = {tool.name: tool.description for tool in manifest.mcp_tools if tool.description}
     specs = list[_Spec]()
     for handler, mark in _marks(cls, manifest):

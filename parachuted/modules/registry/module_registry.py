@@ -4,6 +4,7 @@ trusted. People edit both. What cannot be trusted lets nothing run, and says why
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -124,21 +125,14 @@ def _typed(node: YamlNode) -> Any:  # noqa: ANN401  of any shape
         return [_typed(item) for item in node.items]
     if node.word is None or node.text is None:
         return node.text
-    try:
+    with contextlib.suppress(ValueError):
         return json.loads(node.word, parse_constant=str)
-    except ValueError:
-        return node.word
+    return node.word
 
 
 def folder_names(vault: Path) -> set[str]:
     """Of the modules in the vault's `Modules/`, with links there, which are refused."""
-    folder = vault / FOLDER
-    try:
-        found = [] if folder.is_symlink() else list(folder.iterdir())
-    except OSError:
-        return set()
-    return {
-        place.name
-        for place in found
-        if NAME.fullmatch(place.name) and (place.is_symlink() or not place.is_file())
-    }
+    with contextlib.suppress(OSError):
+        places = [place for place in (vault / FOLDER).iterdir() if NAME.fullmatch(place.name)]
+        return {place.name for place in places if place.is_dir()}
+    return set()

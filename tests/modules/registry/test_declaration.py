@@ -285,14 +285,6 @@ class Static(Module):
     async def static(): ...
 
 
-class Other(Module):
-    name = "other"
-
-
-class Older(Module):
-    version = "2.0.0"
-
-
 class Agents(Module):
     agents = {"wrong": {"path": ["a/"]}}
 
@@ -313,8 +305,6 @@ NO_YIELD = "only routes that are `async def` can yield, so return one value"
 @pytest.mark.parametrize(
     ("cls", "reported"),
     [
-        (Other, "name is 'other' in Other and 'greeter' in manifest.yaml"),
-        (Older, "version is '2.0.0' in Older and '1.0.0' in manifest.yaml"),
         (Agents, "wrong.path: Unexpected keyword argument"),
         (
             type("Many", (Module,), TOO_MANY),
