@@ -143,9 +143,6 @@ class ClientTable:
         self.sources, self._most = sources, most
         self._clients: OrderedDict[str, McpClient] = OrderedDict()
 
-    def make(self, identity: Identity, name: str) -> McpClient:
-        return McpClient(self.sources, identity, name)
-
     def keep(self, client: McpClient, key: str = "") -> None:
         self._clients[key or client.id] = client
         self._clients.move_to_end(key or client.id)
@@ -163,7 +160,7 @@ class ClientTable:
     def sessionless(self, identity: Identity, name: str) -> McpClient:
         """One for each identity and name."""
         key = f"{identity.id} {name}"
-        client = self.find(key, identity) or self.make(identity, name)
+        client = self.find(key, identity) or McpClient(self.sources, identity, name)
         self.keep(client, key)
         return client
 

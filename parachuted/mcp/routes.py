@@ -126,7 +126,7 @@ class McpRoutes:
             return self.clients.find(session, call.identity)
         name = _client_name(asked)
         if _is_opening(asked):
-            return self.clients.make(call.identity, name)
+            return McpClient(self.clients.sources, call.identity, name)
         return self.clients.sessionless(call.identity, name)
 
     async def _loaded(self) -> McpProtocol:

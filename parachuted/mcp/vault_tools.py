@@ -36,8 +36,8 @@ class VaultTools:
     @tool("Versions of a note.", _CURATOR, "read", for_path_keys=True)
     async def history(self, call: ToolCall, path: str, limit: int = 20) -> Mapping[str, object]:
         call.touch(path)
-        within = call.within(_CURATOR, "read")
-        found = await self._history.history(within, VaultPath.parse(path), _between(limit))
+        within, most = call.within(_CURATOR, "read"), max(1, min(limit, _MOST_LISTED))
+        found = await self._history.history(within, VaultPath.parse(path), most)
         versions = _document(found)["versions"]
         return {"versions": [_some(version, _VERSION) for version in versions]}
 
@@ -102,10 +102,6 @@ def _document(answer: object) -> dict[str, Any]:
     """What the API would answer."""
     document: dict[str, Any] = TypeAdapter(type(answer)).dump_python(answer, mode="json")
     return document
-
-
-def _between(limit: int) -> int:
-    return max(1, min(limit, _MOST_LISTED))
 
 
 def _some(document: Mapping[str, Any], names: Sequence[str]) -> dict[str, object]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from parachuted.keys import EVERYTHING, Identity
-from parachuted.mcp.clients import ClientTable
+from parachuted.mcp.clients import ClientTable, McpClient
 from tests.api.calls import get
 from tests.mcp.peers import call, client, client_with, refused
 from tests.stories.daemon_rig import DaemonRig, Live, save
@@ -136,7 +136,7 @@ async def test_of_too_many_clients_the_one_used_least_recently_is_forgotten(daem
     sources = daemon_rig.daemon.http.mcp.clients.sources
     identity = Identity(kind="loopback", id="loopback", name="this machine", scopes=EVERYTHING)
     few = ClientTable(sources, most=2)
-    made = [few.make(identity, f"n{number}") for number in range(3)]
+    made = [McpClient(sources, identity, f"n{number}") for number in range(3)]
     for one in made:
         few.keep(one)
     assert [few.find(one.id, identity) for one in made] == [None, *made[1:]]

@@ -239,7 +239,9 @@ class ModuleContext:
 
     async def resolve_suggestion(self, suggestion_id: str, decision: str) -> str:
         suggestions, caller = self._sources.suggestions, self._acting()
-        if not (self._speaks_for_people and is_for_person(caller)) or suggestions is None:
+        is_persons = caller.request.entry == "bot" and caller.chain.within is None
+        may_decide = self._speaks_for_people and is_persons and not caller.taint
+        if not may_decide or suggestions is None:
             raise ActRefusedError(
                 f"the module {self.name} may decide on suggestions only for a person, inside "
                 "`with self.on_behalf_of(...)`, and where no stranger's text led to it"
@@ -254,9 +256,3 @@ class ModuleContext:
         resolve = suggestions.approve if decision == "approve" else suggestions.reject
         resolved = await resolve(found.id, requester=requester)
         return resolved.status
-
-
-def is_for_person(caller: Caller) -> bool:
-    """Whether a module acts there for a person, and not a run that they asked for."""
-    is_persons = caller.request.entry == "bot" and not caller.taint
-    return is_persons and caller.chain.within is None

@@ -151,6 +151,16 @@ async def test_model_prompt_and_folder_are_the_runs_own(module_rig):
             await talk(runs, **wrong)
 
 
+async def test_context_folders_are_in_the_prompt_as_far_as_the_agent_may_read(module_rig):
+    module_rig.save("Work/AGENTS.md", "# A\n\nDig.\n")
+    module_rig.save("Private/AGENTS.md", "# Secret\n")
+    backend = ScriptedBackend([say("x")])
+    await talk(runs_of(module_rig, backend), context_folders=["Work", "Private"])
+
+    prompt = backend.jobs[0].system_prompt
+    assert ("Dig." in prompt, "Secret" in prompt) == (True, False)
+
+
 async def test_attachments_go_with_the_prompt_within_what_the_agent_may_read(module_rig):
     module_rig.save("Brain/a.png", b"\x89PNG")
     module_rig.save("Private/c.md", "secret")
