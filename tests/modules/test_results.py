@@ -1,4 +1,4 @@
-"""Results: what a handler returns becomes plain JSON, or an error that says what is none."""
+"""What a handler returns becomes plain JSON, or an error; events, and bodies in pieces."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 from pydantic import BaseModel
 
-from parachuted.errors import ModuleFailedError
-from parachuted.modules.results import Response, to_json
+from parachuted.errors import BodyTooLargeError, ModuleFailedError
+from parachuted.modules import Body, ServerEvent
+from parachuted.modules.results import Response, body_in_memory, to_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,3 +126,22 @@ OF_THE_DAEMON = (
 def test_how_an_answer_is_sent_and_read_is_not_a_modules_to_say(answer, says):
     with pytest.raises(ValueError, match=says):
         Response(**answer)
+
+
+@pytest.mark.parametrize("name", ["a b", "a\nid: 1", "", "x" * 201])
+def test_a_name_or_id_of_an_event_cannot_end_its_line(name: str):
+    for fields in ({"event": name}, {"id": name}):
+        with pytest.raises(ValueError, match="is not a name or id of an event"):
+            ServerEvent({}, **fields)
+
+
+def body(data: bytes = b"abc") -> Body:
+    return body_in_memory("audio/wav", data, piece=2)
+
+
+async def test_a_body_is_read_piece_by_piece_or_whole_up_to_a_limit():
+    assert [piece async for piece in body()] == [b"ab", b"c"]
+    assert await body().read() == b"abc"
+    assert body(b"").content_type == "audio/wav"
+    with pytest.raises(BodyTooLargeError, match="larger than 2 bytes"):
+        await body().read(2)
