@@ -188,57 +188,37 @@ def test_a_login_s_only_destination_is_told_from_what_looks_like_it(url, is_it):
     assert upstream.is_anthropic(url) is is_it
 
 
-def put_login(folder, **oauth):
-    file = folder / "user" / ".claude" / ".credentials.json"
+async def test_a_stored_login_that_the_model_refuses_is_renewed_and_used(
+    make_gateway_rig, tmp_path, monkeypatch
+):
+    seen: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.path == "/token":
+            assert (await request.json())["grant_type"] == "refresh_token"
+            fresh = {"access_token": "sk-ant-oat01-fresh", "refresh_token": "sk-ant-ort01-next"}
+            return web.json_response({**fresh, "expires_in": 3600})
+        seen.append(request.headers["authorization"])
+        used = {"usage": {"input_tokens": 1}, "model": "claude-haiku-4-5"}
+        return web.json_response(used, status=200 if "fresh" in seen[-1] else 401)
+
+    file = tmp_path / "user" / ".claude" / ".credentials.json"
     file.parent.mkdir(parents=True)
-    file.write_text(json.dumps({"claudeAiOauth": oauth}))
-    return file
+    stale = {"accessToken": "sk-ant-oat01-stale", "refreshToken": "sk-ant-ort01-one"}
+    file.write_text(json.dumps({"claudeAiOauth": stale}))
+    async with serving(answer) as url:
+        monkeypatch.setattr(upstream, "is_anthropic", lambda _url: True)
+        monkeypatch.setattr("parachuted.agents.credentials.TOKEN_URL", f"{url}/token")
+        gateway_rig = make_gateway_rig(url, env={})
+        async with gateway_rig.run() as way:
+            answers = [await gateway_rig.ask(way) for _ in range(2)]
+            file.write_text(json.dumps({"claudeAiOauth": {**stale, "refreshToken": None}}))
+            answers.append(await gateway_rig.ask(way))
 
-
-@pytest.fixture
-async def refreshed(make_gateway_rig, tmp_path, monkeypatch):
-    """Asks twice with a stored login that the model refuses, and may renew it."""
-
-    async def ask(**oauth):
-        seen: list[str] = []
-
-        async def answer(request: web.Request) -> web.Response:
-            if request.path == "/token":
-                assert (await request.json())["grant_type"] == "refresh_token"
-                fresh = {"access_token": "sk-ant-oat01-fresh", "refresh_token": "sk-ant-ort01-next"}
-                return web.json_response({**fresh, "expires_in": 3600})
-            seen.append(request.headers["authorization"])
-            is_fresh = seen[-1] == "Bearer sk-ant-oat01-fresh"
-            used = {"usage": {"input_tokens": 1}, "model": "claude-haiku-4-5"}
-            return web.json_response(used, status=200 if is_fresh else 401)
-
-        file = put_login(tmp_path, accessToken="sk-ant-oat01-stale", **oauth)
-        async with serving(answer) as url:
-            with patch.object(upstream, "is_anthropic", lambda _url: True):
-                gateway_rig = make_gateway_rig(url, env={})
-            monkeypatch.setattr("parachuted.agents.credentials.TOKEN_URL", f"{url}/token")
-            async with gateway_rig.run() as way:
-                answers = [await gateway_rig.ask(way) for _ in range(2)]
-        kept = json.loads(file.read_text())["claudeAiOauth"]
-        return answers, seen, kept, gateway_rig.usage_store.spent("run-1").requests
-
-    return ask
-
-
-async def test_a_login_that_is_refused_and_cannot_be_renewed_costs_nothing(refreshed):
-    answers, _seen, _kept, requests = await refreshed()
-
-    assert answers[0].status == 401
-    assert "cannot be renewed" in answers[0].error["message"]
-    assert requests == 0
-
-
-async def test_a_stored_login_that_the_model_refuses_is_renewed_and_used(refreshed):
-    answers, seen, kept, _requests = await refreshed(refreshToken="sk-ant-ort01-one")
-
-    assert [answer.status for answer in answers] == [200, 200]
-    assert seen == ["Bearer sk-ant-oat01-stale", *["Bearer sk-ant-oat01-fresh"] * 2]
-    assert kept["refreshToken"] == "sk-ant-ort01-next"
+    assert [answer.status for answer in answers] == [200, 200, 401]
+    assert seen == [f"Bearer sk-ant-oat01-{it}" for it in ("stale", "fresh", "fresh", "stale")]
+    assert "cannot be renewed" in answers[-1].error["message"]
+    assert gateway_rig.usage_store.spent("run-1").requests == 2
 
 
 def test_the_agent_s_own_proof_is_dropped_and_ours_put_in_its_place():
