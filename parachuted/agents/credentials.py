@@ -235,11 +235,10 @@ class Login:
         renewed = await self._renew(login, str(used))
         if renewed is None:
             other = await asyncio.to_thread(_load, file)
-            if other.get("refreshToken") != used:
-                return str(other["accessToken"])
-            raise AgentUnavailableError(
-                "the login has ended and could not be renewed; log in again with `claude`"
-            )
+            if other.get("refreshToken") == used:
+                said = "the login has ended and could not be renewed; log in again with `claude`"
+                raise AgentUnavailableError(said)
+            return str(other["accessToken"])
         try:
             await asyncio.to_thread(_save, file, str(used), renewed)
         except (OSError, AgentUnavailableError) as error:

@@ -154,7 +154,8 @@ class Upstream:
 
     async def _refusal(self, response: aiohttp.ClientResponse, model: str) -> RequestRefusedError:
         status, kind, message = response.status, "api_error", ""
-        if status in _ASKS_TO_WAIT and (wait_s := asked_wait_s(response.headers)) > 0:
+        wait_s = _number(response.headers.get("retry-after"))
+        if status in _ASKS_TO_WAIT and wait_s > 0:
             self._pause(wait_s, "asked for a pause")
         with contextlib.suppress(*_NO_ANSWER):  # its status is enough
             kind, message = read_error(await _read(response))
@@ -231,11 +232,6 @@ def read_windows(headers: Mapping[str, str]) -> dict[str, UsageWindow]:
             resets_at = datetime.fromtimestamp(ends, UTC) if 0 <= ends <= _LATEST else None
             windows[found[2].lower()] = UsageWindow(round(used * 100, 1), resets_at)
     return windows
-
-
-def asked_wait_s(headers: Mapping[str, str]) -> float:
-    """0 if it asks for nothing that makes sense."""
-    return max(0.0, _number(headers.get("retry-after")))
 
 
 def _number(text: str | None) -> float:

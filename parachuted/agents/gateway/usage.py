@@ -68,8 +68,6 @@ _GROUPS = {
     "sessions": "session",
     "runs": "run",
 }
-
-
 _OF_RUN, _OF_CAUSE, _OF_SESSION = "run = :run", "instr(causes, :cause)", "session = :session"
 # By the setting that limits it: the field of MoneyLimits, or "run", and the rows that it sums.
 _BUDGETS: dict[BudgetPool, dict[str, tuple[str, str]]] = {

@@ -15,7 +15,6 @@ from parachuted.agents.credentials import RequestCredential
 from parachuted.agents.gateway import upstream
 from parachuted.agents.gateway.upstream import (
     UsageWindow,
-    asked_wait_s,
     headers_down,
     headers_up,
     read_windows,
@@ -286,13 +285,8 @@ def test_headers_that_make_no_sense_say_nothing():
     }
 
 
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({}, 0.0),
-        ({"retry-after": "3"}, 3.0),
-        *(({"retry-after": text}, 0.0) for text in ("", "-1", "nan", "inf", "tomorrow")),
-    ],
-)
-def test_the_wait_that_an_answer_asks_for_is_read(headers, seconds):
-    assert asked_wait_s(headers) == seconds
+@pytest.mark.parametrize("text", ["", "-1", "nan", "inf", "tomorrow"])
+async def test_a_pause_that_makes_no_sense_is_not_kept(gateway_rig, api, text):
+    api.add(ApiRefusal(status=529, headers={"retry-after": text}), [say("then")])
+    async with gateway_rig.run() as way:
+        assert [(await gateway_rig.ask(way)).status for _ in range(2)] == [529, 200]
