@@ -9,13 +9,7 @@ from functools import partial
 import pytest
 
 from parachuted.modules import event, mcp_tool, route, schedule
-from parachuted.modules.declare import (
-    EventMark,
-    RouteMark,
-    ScheduleMark,
-    ToolMark,
-    marks_of,
-)
+from parachuted.modules.declare import EventMark, RouteMark, ScheduleMark, ToolMark, marks_of
 from parachuted.modules.scheduling import Timing, parse_timing
 
 

@@ -72,12 +72,13 @@ def folder_size(folder: Path) -> tuple[int, int]:
     taken = count = 0
     waiting = [folder]
     while waiting and count <= MOST_FILES and taken <= LARGEST_DATA:
-        with suppress(OSError), os.scandir(waiting.pop()) as found:  # what vanishes takes nothing
+        with suppress(OSError), os.scandir(waiting.pop()) as found:
             for entry in found:
-                at = entry.stat(follow_symlinks=False)
-                count, taken = count + 1, taken + at.st_blocks * _BLOCK
-                if S_ISDIR(at.st_mode):
-                    waiting.append(Path(entry.path))
+                with suppress(OSError):  # what vanishes takes nothing, and hides no other
+                    at = entry.stat(follow_symlinks=False)
+                    count, taken = count + 1, taken + at.st_blocks * _BLOCK
+                    if S_ISDIR(at.st_mode):
+                        waiting.append(Path(entry.path))
     return taken, count
 
 

@@ -18,12 +18,7 @@ from apscheduler.jobstores.base import JobLookupError
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from parachuted.access.caller import Caller, WorkRequest
-from parachuted.errors import (
-    ActRefusedError,
-    EditRefusedError,
-    ParachuteError,
-    StorageFailedError,
-)
+from parachuted.errors import ActRefusedError, EditRefusedError, ParachuteError, StorageFailedError
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.host import HandlerCall, ModuleHost
 from parachuted.modules.scheduling import ScheduleStatus, Timing

@@ -70,7 +70,6 @@ def test_a_call_for_a_person_names_them_and_an_event_has_its_numbers(log, audit)
         ({"para_ids": "x"}, []),
         ({"para_id": {"para_id": "x"}}, ["x"]),
         ("para:a:1", []),
-        (None, []),
     ],
 )
 def test_para_ids_are_found_where_they_are_named(value, found):

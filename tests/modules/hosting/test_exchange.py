@@ -45,7 +45,6 @@ def routes() -> ModuleRouteTable:
         ("GET /api/daily", "GET /", {}),
         ("GET /api/daily/", "GET /", {}),
         ("GET /api/daily/entries", "GET /entries", {}),
-        ("POST /api/daily/entries", "POST /entries", {}),
         ("HEAD /api/daily/entries", "GET /entries", {}),
         ("GET /api/daily/entries/today", "GET /entries/today", {}),
         ("DELETE /api/daily/entries/today", "DELETE /entries/{entry_id}", {"entry_id": "today"}),
@@ -55,7 +54,6 @@ def routes() -> ModuleRouteTable:
         ("PUT /api/daily/entries/e1", "PUT /entries/{other}", {"other": "e1"}),
         ("GET /api/daily/2026/01", "GET /{year}/{month}", {"year": "2026", "month": "01"}),
         # the rest of a path goes to the last parameter
-        ("GET /api/brain/entities/by_id", "GET /entities/by_id", {}),
         ("GET /api/brain/entities/person", "GET /entities/{kind}", {"kind": "person"}),
         ("PUT /api/brain/entities/person", "PUT /entities/{id...}", {"id": "person"}),
         ("PUT /api/brain/entities/by_id", "PUT /entities/{id...}", {"id": "by_id"}),

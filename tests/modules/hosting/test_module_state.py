@@ -5,7 +5,10 @@ folder is private, bounded, and deleted without following links.
 from __future__ import annotations
 
 import asyncio
+import os
 import stat
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 
@@ -171,6 +174,16 @@ def test_no_name_reaches_another_folder(tmp_path, name):
 
     assert not delete_module_data(tmp_path, name)
     assert (tmp_path / MODULE_DATA / "daily" / "a").exists()
+
+
+def test_a_file_that_vanishes_while_it_is_counted_hides_no_other(tmp_path, monkeypatch):
+    (tmp_path / "stays").touch()
+    gone = SimpleNamespace(stat=lambda **_how: (tmp_path / "gone").lstat())
+    with os.scandir(tmp_path) as found:
+        entries = [gone, *found]
+    monkeypatch.setattr(module_state.os, "scandir", lambda _folder: nullcontext(entries))
+
+    assert folder_size(tmp_path)[1] == 1
 
 
 async def test_one_that_grows_too_large_ends_its_process(tmp_path, monkeypatch):

@@ -17,11 +17,7 @@ from parachuted.access.grant import CallerGrant, grant_of
 from parachuted.errors import ActRefusedError, EditRefusedError, ModuleFailedError
 from parachuted.modules.declare import ScheduleMark
 from parachuted.modules.hosting.host import HandlerCall, ModuleHost
-from parachuted.modules.hosting.schedules import (
-    MOST_SCHEDULES,
-    ModuleScheduler,
-    ModuleSchedules,
-)
+from parachuted.modules.hosting.schedules import MOST_SCHEDULES, ModuleScheduler, ModuleSchedules
 from parachuted.modules.registry.declaration import ModuleDeclaration
 from parachuted.modules.scheduling import Timing
 from parachuted.state import open_state
