@@ -53,9 +53,7 @@ class Plans:
         )
         self._agents = self._rig.agents(declared=lambda _module: {"admin": config})
         caller = Caller(request=WorkRequest(by="person"))
-        return await self._agents.of(approved).request(
-            "admin", "x", options, caller=caller, entry="module"
-        )
+        return await self._agents.of(approved).request("admin", "x", options, caller=caller)
 
     async def grant(self, *given: object, **options: object) -> Grant:
         request = await self.request(*given, **options)

@@ -85,7 +85,7 @@ async def test_no_tool_of_a_module_writes_for_a_run_that_is_tainted_or_reads(
 
         listed, refused, missing = await run(daemon_rig, "eyes", "Look.")
         assert (listed["error"], refused["error"], missing["error"]) == (False, True, True)
-        assert "an agent that may not write notes" in str(refused)
+        assert "an agent that may not write" in str(refused)
         names = {tool.name for tool in backend.jobs[-1].tools}
         reads = {"list_notes", "read_note", "search_notes", "suggest_change"}
         assert names == reads | {"brain-types"}
