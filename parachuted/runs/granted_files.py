@@ -261,28 +261,22 @@ class GrantedFiles:
         self._refuse_tainted()
         call = self.user.caller().chain.call
         with self._acting(old, call, shown=new):
-            data = self.peek(old).data
+            data, author = self.peek(old).data, self.user.author(call)
             before = data if old.endswith(NOTE_SUFFIXES) else b""
             self._refuse_watching(new, before, data, was=old)
-            data = self._marked_to_move(old, new, data, self.user.author(call))
-            moved = move_file(
-                self.store,
-                old,
-                new,
-                self.user.author(call),
-                LinkScope(
-                    files=filter(bounds.may_read, files),
-                    linking=linking,
-                    may_write=lambda note: (
-                        bounds.may_read(note)
-                        and bounds.may_write(note)
-                        and (guard is None or guard.objection(note) is None)
-                    ),
-                    are_all=False,
+            base = digest_of(self._marked_to_move(old, new, data, author))
+            links = LinkScope(
+                files=filter(bounds.may_read, files),
+                linking=linking,
+                may_write=lambda note: (
+                    bounds.may_read(note)
+                    and bounds.may_write(note)
+                    and (guard is None or guard.objection(note) is None)
                 ),
-                base=digest_of(data),
-                writing=self.user.writing,
+                are_all=False,
             )
+            writing = self.user.writing
+            moved = move_file(self.store, old, new, author, links, base=base, writing=writing)
         for written in (moved.written, *moved.rewritten):
             self.remember(written.path, str(written.after))
         return moved

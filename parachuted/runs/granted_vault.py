@@ -24,7 +24,6 @@ from parachuted.access.notes import (
     Upload,
     Writer,
 )
-from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.access.run_guard import RunGuard
 from parachuted.access.strangers import Strangers, says_stranger
 from parachuted.audit.chain import AuditRecorder, NullAuditRecorder
@@ -362,19 +361,18 @@ class GrantedVault:
         self, what: Literal["read", "write"], path: VaultPath, *, is_named: bool = False
     ) -> Sequence[str]:
         """Ask a person about files outside the grant; never programs', nor beyond the key."""
-        run, caller = self._user.run, self._user.caller()
+        run, grant = self._user.run, self._user.caller().grant
         if run is None:
             return ()
         real = await run_uninterrupted(self.files.place, path, is_named=is_named)
         bounds = self.files.bounds
-        is_reading, grant = what == "read", caller.grant
-        may = bounds.may_read if is_reading else bounds.may_write
-        limit = grant.reads if is_reading else grant.writes
+        most = replace(bounds, reads=grant.reads, writes=grant.writes)
+        may, could = bounds.may_read, most.may_read
+        if what == "write":
+            may, could = bounds.may_write, most.may_write
         files = [file for file in dict.fromkeys((path, real)) if not may(file)]
-        for file in files:
-            is_programs = is_hidden(file) or is_code(file) if is_reading else is_control(file)
-            if is_programs or bounds.hides(file) or not limit.sees(file):
-                return ()
+        if not all(map(could, files)):
+            return ()
         for file in files:
             if not await run.beyond(what, file):
                 return ()

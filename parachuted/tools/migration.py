@@ -84,25 +84,26 @@ def _plain(name: str) -> str:
     return "-".join(name.casefold().replace("_", " ").replace("-", " ").split())
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
-    def __init__(
-        self, *, store: Store, index: VaultIndex, sessions: SessionContexts, bus: Bus
-    ) -> None:
-        self._store, self._index, self._sessions, self._bus = store, index, sessions, bus
+    store: Store
+    index: VaultIndex
+    sessions: SessionContexts
+    bus: Bus
 
     def plan(self, can_see: CanSee) -> tuple[PlannedMove, ...]:
-        return tuple(plan_moves(self._index, can_see))
+        return tuple(plan_moves(self.index, can_see))
 
     async def apply(self, can_see: CanSee) -> MigrationResult:
         """What one file refuses is reported and stops no other. Raises StorageFailedError."""
-        planned, now = self.plan(can_see), self._store.clock()
+        planned, now = self.plan(can_see), self.store.clock()
         if all(move.action == "refuse" for move in planned):
             return MigrationResult(run=None, moves=planned)
         act = new_act(NAME, now, watcher=str(LEGACY_FOLDER), reason=_REASON, carries=True)
         moves = await run_uninterrupted(self._apply, planned, act)
         moved = {move.file: move.target for move in moves if move.action == "move"}
-        await self._store.notice([*moved, *moved.values()])
-        self._bus.publish(
+        await self.store.notice([*moved, *moved.values()])
+        self.bus.publish(
             "run.finished",
             run=act.run,
             watcher=LEGACY_FOLDER,
@@ -112,17 +113,17 @@ class Migration:
             cost_usd=0.0,
         )
         folders = {file: target.folder for file, target in moved.items()}
-        return MigrationResult(run=act.run, moves=moves, sessions=self._sessions.follow(folders))
+        return MigrationResult(run=act.run, moves=moves, sessions=self.sessions.follow(folders))
 
     def _apply(self, planned: tuple[PlannedMove, ...], act: Operation) -> tuple[PlannedMove, ...]:
-        act.begin(self._store)
+        act.begin(self.store)
         done = []
         for move in planned:
             try:
                 if move.action == "move":
-                    self._store.move(move.file, move.target, act.author, base=None)
+                    self.store.move(move.file, move.target, act.author, base=None)
                 done.append(move)
             except ParachuteError as error:  # made by someone in between, or the disk refuses
                 done.append(replace(move, action="refuse", reason=error.message))
-        act.end(self._store, _REASON)
+        act.end(self.store, _REASON)
         return tuple(done)
