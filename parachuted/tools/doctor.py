@@ -37,7 +37,6 @@ class DoctorFinding:
     remedy: Remedy | None = None
 
 
-_SHOWN_TO_NONE = "is a conflict marker; no agent is shown the note until it is resolved"
 _COPY = "a conflict copy, which wakes and watches nothing; take over what it has, then delete it"
 _PROPOSED = "Suggestions/"  # they quote notes, frontmatter and all
 
@@ -56,7 +55,8 @@ def _check_note(store: Store, path: VaultPath) -> Iterator[DoctorFinding]:
         yield finding_of_note(path, "unreadable", error.message)
         return
     if (line := conflict_line(data)) is not None:
-        yield finding_of_note(path, "conflict-markers", f"line {line} {_SHOWN_TO_NONE}")
+        why = f"line {line} is a conflict marker; no agent is shown the note"
+        yield finding_of_note(path, "conflict-markers", why)
     for problem in problems:
         if not (problem.code == "frontmatter-dashes" and path.startswith(_PROPOSED)):
             yield finding_of_note(path, problem.code, problem.message)
@@ -138,5 +138,5 @@ def finding_of_problem(subject: str, problem: str) -> DoctorFinding:
 
 
 def finding_of_note(path: str, code: str, message: str) -> DoctorFinding:
-    advice = _OF_NOTES.get(code, "Open the file and mend what is named.")
-    return DoctorFinding(about=code, problem=printable(message), advice=advice, path=path)
+    advice, problem = _OF_NOTES.get(code, "Mend what is named."), printable(message)
+    return DoctorFinding(about=code, problem=problem, advice=advice, path=path)
