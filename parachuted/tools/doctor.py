@@ -138,5 +138,5 @@ def finding_of_problem(subject: str, problem: str) -> DoctorFinding:
 
 
 def finding_of_note(path: str, code: str, message: str) -> DoctorFinding:
-    advice, problem = _OF_NOTES.get(code, "Mend what is named."), printable(message)
-    return DoctorFinding(about=code, problem=problem, advice=advice, path=path)
+    advice = _OF_NOTES.get(code, "Open the file and mend what is named.")
+    return DoctorFinding(about=code, problem=printable(message), advice=advice, path=path)

@@ -19,7 +19,6 @@ from parachuted.history.run_account import Operation, new_act
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.vault import CONTEXT_NAMES, Store, VaultIndex, VaultPath, printable
 
-NAME = "migration"
 _ENDING = re.compile(r"(?<=.)(-context)?\.md$", re.IGNORECASE)
 _PROJECTS = "Projects"
 _REASON = "old context files were moved into folders"
@@ -99,7 +98,7 @@ class Migration:
         planned, now = self.plan(can_see), self.store.clock()
         if all(move.action == "refuse" for move in planned):
             return MigrationResult(run=None, moves=planned)
-        act = new_act(NAME, now, watcher=str(LEGACY_FOLDER), reason=_REASON, carries=True)
+        act = new_act("migration", now, watcher=str(LEGACY_FOLDER), reason=_REASON, carries=True)
         moves = await run_uninterrupted(self._apply, planned, act)
         moved = {move.file: move.target for move in moves if move.action == "move"}
         await self.store.notice([*moved, *moved.values()])
