@@ -7,7 +7,7 @@ is tainted from then on: no shell, no network, elsewhere only suggestions, and w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime, timedelta
 from functools import lru_cache
 
@@ -85,10 +85,6 @@ class Strangers:
 
     def is_text(self, path: str, data: bytes) -> bool:
         return self.is_place(path) or says_stranger(data)
-
-    def is_row(self, path: str, frontmatter: Mapping[str, object]) -> bool:
-        """The same of a note with that frontmatter, as an index has it."""
-        return self.is_place(path) or is_origin(frontmatter.get("origin"))
 
 
 def says_stranger(data: bytes) -> bool:
