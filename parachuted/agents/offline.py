@@ -47,6 +47,7 @@ _OFF = {"false", "no", "off"}
 _END = re.compile(r"<!-- end of what parachuted generated \(([0-9a-f]{8})\) -->")
 _LINK_TARGET = re.compile(r"(?<=\]\()[^()\n]*(?=\))|(?<=\[\[)[^\[\]|\n]*(?=[\]|])")
 _READ_CHARS = 1_000_000
+_ATTEMPTS = 3
 
 
 class OfflineBackend:
@@ -90,7 +91,8 @@ class _Run:
         digest = write_digest(job.watcher, extracts, watched=count, style=job.links)
         async for step in self._write(digest):
             yield step
-            is_written |= isinstance(step, ToolCallStep) and step.tool == "update_context"
+            if isinstance(step, ToolCallStep) and step.tool == "update_context":
+                is_written |= not step.result.is_error
         changes = [change for change in job.changes if change.kind != "unchanged"]
         history = write_history(job.watcher, changes, job.at.astimezone(), job.links)
         if history:  # last, since it only grows: a run that is repeated must not get that far
@@ -101,20 +103,25 @@ class _Run:
             yield await self._call("no_change", reason="what is watched says nothing new")
 
     async def _write(self, digest: str) -> AsyncIterator[Step]:
-        """Unless a person does not want it."""
-        own = await self._call("read_context", file_path=self._job.watcher)
-        yield own
-        note = parse_note(_require(own).encode("utf-8", "surrogateescape"))
-        text = compose(note, digest)
-        if text is None:
-            yield TextStep(
-                text=f"The section {SECTION} of {self._job.watcher} was not generated, or has a "
-                "private part, so it is left as it is."
-            )
-        elif not is_switched_off(note) and text != _section_text(note):
+        """Unless a person does not want it. After a save meanwhile it is decided again."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            own = await self._call("read_context", file_path=self._job.watcher)
+            yield own
+            note = parse_note(_require(own).encode("utf-8", "surrogateescape"))
+            text = compose(note, digest)
+            if text is None:
+                yield TextStep(
+                    text=f"The section {SECTION} of {self._job.watcher} was not generated, or has "
+                    "a private part, so it is left as it is."
+                )
+            if text is None or is_switched_off(note) or text == _section_text(note):
+                return
             update = await self._update(SECTION, text)
             yield update
-            _require(update)
+            if not update.result.is_error:
+                return
+            if attempt == _ATTEMPTS:
+                _require(update)
 
     async def _update(self, section: str, content: str) -> ToolCallStep:
         return await self._call(

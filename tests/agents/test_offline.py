@@ -256,6 +256,20 @@ async def test_a_listing_with_a_remark_behind_it_is_read(reported_notes, offline
     assert "- [House](P/house/AGENTS.md)\n- and 3 more\n" in reported_notes.notes[OWN]
 
 
+async def test_a_save_between_reading_and_writing_has_it_decided_again(reported_notes, offline):
+    refusals = iter([True, False])
+
+    async def refuse_once(arguments):
+        if next(refusals, False):
+            return ToolResult(text="a person changed this section meanwhile", is_error=True)
+        return await reported_notes.update(arguments)
+
+    outcome = await offline(tool="update_context", call=refuse_once)
+
+    assert outcome.error is None
+    assert "- [House]" in reported_notes.notes[OWN]
+
+
 async def test_links_are_written_as_the_vault_says(reported_notes, offline):
     await offline(links="wiki")
     assert "- [[P/house/AGENTS|House]]" in reported_notes.notes[OWN]

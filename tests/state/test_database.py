@@ -91,10 +91,12 @@ def test_a_history_of_an_earlier_version_opens_with_all_it_holds(tmp_path):
     history.close()
 
 
-def test_so_do_texts_seen_costs_start_anew_and_an_index_is_built_again(tmp_path):
+def test_so_do_costs_and_texts_seen_and_an_index_is_built_again(tmp_path):
     limits = MoneyLimits(usd_per_cause=1, usd_per_hour=1, usd_per_day=1)
     usage = UsageStore(older(tmp_path, "usage.db"), NOW.timestamp, limits)
-    assert (usage.last(), usage.database.problem) == ((0, 0), None)
+    assert (usage.last(), usage.database.problem) == ((0.25, 0.25), None)
+    (cause,) = usage.report(NOW, 7).causes
+    assert (cause.name, cause.usd) == ("c-1", 0.25)
     usage.database.close()
 
     texts = TextStore(older(tmp_path, "seen.db"))

@@ -35,22 +35,39 @@ _DIGITS = 9
 _LEAST_ANSWER = 256  # tokens: a shorter one is not worth its prompt, unless no more was asked for
 _MILLION = 1_000_000
 
-# The tables of versions 1 and 2 were those of a development version, and are not read.
-_TABLE = """
-DROP TABLE IF EXISTS conversation_requests; DROP TABLE IF EXISTS request_causes;
-DROP TABLE IF EXISTS request_times; DROP TABLE IF EXISTS requests;
+# The tables of versions 1 and 2, whose rows go into that of version 3.
+_FOUR_TABLES = """
+CREATE TABLE IF NOT EXISTS requests (
+    id INTEGER PRIMARY KEY, at REAL NOT NULL, run TEXT NOT NULL, agent TEXT NOT NULL, session TEXT,
+    model TEXT NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL,
+    cache_read INTEGER NOT NULL, cache_written INTEGER NOT NULL, usd REAL NOT NULL,
+    whole INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS request_times (request INTEGER PRIMARY KEY, elapsed REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS request_causes (cause TEXT NOT NULL, request INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS conversation_requests (request INTEGER PRIMARY KEY);
+"""
+_TABLE = f"""{_FOUR_TABLES}
 CREATE TABLE usage (
     id INTEGER PRIMARY KEY, at REAL NOT NULL, elapsed REAL NOT NULL, run TEXT NOT NULL,
     agent TEXT NOT NULL, causes TEXT NOT NULL, session TEXT, pool TEXT NOT NULL,
     model TEXT NOT NULL, input INTEGER NOT NULL, output INTEGER NOT NULL,
     cache_read INTEGER NOT NULL, cache_written INTEGER NOT NULL, usd REAL NOT NULL,
     state TEXT NOT NULL);
+INSERT INTO usage
+    SELECT id, at, coalesce(t.elapsed, at), run, agent,
+        (SELECT json_group_array(cause) FROM request_causes WHERE request = id), session,
+        iif(c.request IS NULL, 'work', 'conversation'), model, input, output, cache_read,
+        cache_written, usd, 'counted'
+    FROM requests LEFT JOIN request_times AS t ON t.request = id
+        LEFT JOIN conversation_requests AS c ON c.request = id;
+DROP TABLE conversation_requests; DROP TABLE request_causes;
+DROP TABLE request_times; DROP TABLE requests;
 CREATE INDEX usage_by_elapsed ON usage (elapsed, pool, usd, state);
 CREATE INDEX usage_by_run ON usage (run, usd, state);
 CREATE INDEX usage_by_session ON usage (session, usd, state);
 CREATE INDEX usage_by_causes ON usage (causes, usd, state);
 CREATE INDEX usage_by_time ON usage (at);
-"""
+"""  # noqa: S608  our own names
 _PUT = """
 INSERT OR REPLACE INTO usage VALUES (:id, :at, :elapsed, :run, :agent, :causes, :session, :pool,
     :model, :input, :output, :cache_read, :cache_write_5m + :cache_write_1h, :usd, :state)
