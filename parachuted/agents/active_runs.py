@@ -82,7 +82,9 @@ class ActiveRuns:
         finally:
             if not task.done():  # its caller was cancelled
                 task.cancel()
-                await asyncio.wait([task])
+            while not task.done():  # and may be again, while the agent's process is ended
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([task])
             self._tracked.pop(working.run, None)
         if tracked.why is not None and (task.cancelled() or task.exception() is not None):
             raise AgentStoppedError(tracked.why)

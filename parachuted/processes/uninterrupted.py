@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import functools
 from collections.abc import Callable
@@ -24,6 +25,8 @@ async def run_uninterrupted(
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
-        await asyncio.wait([running])
+        while not running.done():  # it may be cancelled once more
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([running])
         running.exception()
         raise

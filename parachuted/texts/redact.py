@@ -11,7 +11,7 @@ _SHORTEST = 8
 _SHAPES = re.compile(
     r"((?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{12,})"
     r"|(\bpara_[A-Za-z0-9_]{16,})"
-    r"|(://)[^/\s@]+@"
+    r"|(://)[^/\s]+@"
     r"|((?i:\bbearer)\s+)[A-Za-z0-9._~+/=-]{8,}"
     r"|((?i:x-api-key|authorization)\\?[\"']?\s*[:=]\s*\\?[\"']?)(?!(?i:bearer)\s)[^\s\"',;}]{8,}"
     r"|(\\?\"(?:access|refresh)_?[tT]oken\\?\"\s*:\s*\\?\")[^\"\\]+"

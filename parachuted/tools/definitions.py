@@ -148,7 +148,7 @@ def plain(text: str) -> str:
     """Raises EditRefusedError where the text holds a character that is none."""
     found = UNPRINTABLE.search(text.replace("\r\n", "\n"))
     if found is not None:
-        raise EditRefusedError(f"{found[0]!r}, at {found.start()}, is not text")
+        raise EditRefusedError(f"{found[0]!r} at position {found.start()} is not text")
     return text
 
 

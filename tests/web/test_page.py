@@ -206,7 +206,7 @@ def test_a_note_is_previewed_outlined_and_moved_with_its_links(
     it.click("Move or rename")
     it.page.get_by_label("New path").fill(f"Plants/Yew {width}")
     it.click("Move it")
-    it.sees(f"It is Plants/Yew {width}.md now; links to it follow.")
+    it.sees(f"Moved to Plants/Yew {width}.md; links to it were updated.")
     assert f"[[Yew {width}|hedge]]" in linking.read_text()
     assert not place.exists()
     it.go(f"#/vault/Garden/Paths {width}.md")

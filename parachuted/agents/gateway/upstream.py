@@ -167,7 +167,8 @@ class Upstream:
         if status in _TROUBLE or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             said = f"{self.host} answered {status} for {model}: {message or 'no reason'}"
             self.report("model", f"{said}; {_ADVICE.get(status, 'runs that need it wait')}")
-        headers = headers_down(response.headers)
+        down = headers_down(response.headers)
+        headers = {name: self.clean(value) for name, value in down.items()}
         return RequestRefusedError(message, status=status, kind=kind, headers=headers)
 
     async def _post_json(self, url: str, document: Mapping[str, object]) -> tuple[int, Any]:
@@ -176,6 +177,7 @@ class Upstream:
             async with self._open().post(
                 url,
                 json=document,
+                headers={"User-Agent": aiohttp.http.SERVER_SOFTWARE},
                 timeout=_LOGIN_TIMEOUT,
                 proxy=proxy_for(url),
                 allow_redirects=False,

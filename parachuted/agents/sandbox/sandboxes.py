@@ -343,19 +343,22 @@ class Sandboxes:
     async def sweep(self) -> int:
         """Remove what an earlier life left: containers (the answer is how many) and folders.
 
-        Without an engine the folders stay, and it is looked for both at the next start. Raises
-        OSError when a folder cannot be removed.
+        Without an engine empty folders stay, by which the containers are looked for at the next
+        start. Raises OSError when a folder cannot be removed.
         """
+        strays: list[str] | None = None
         try:
             engine = await self._connected()
             strays = await asyncio.to_thread(engine.strays, self._owner)
             for container in strays:
                 await asyncio.to_thread(engine.remove, container)
         except AgentUnavailableError:
-            return 0
+            strays = None
         for folder in set(await asyncio.to_thread(self._folders)) - self._in_use:
             await asyncio.to_thread(shutil.rmtree, folder)
-        return len(strays)
+            if strays is None:
+                folder.mkdir(mode=0o700)
+        return len(strays or ())
 
     async def close(self) -> None:
         """Leave the engine. Runs end their own containers."""

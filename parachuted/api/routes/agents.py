@@ -193,7 +193,7 @@ class AgentRoutes:
         values = body.model_dump(exclude={"prompt"}, exclude_none=True)
         text = compose_note(values, body.prompt)  # a prompt may begin as frontmatter does
         await self._create(call, f"{AGENT_FOLDERS[0]}/{body.name}.md", text)
-        return (await self._notes())[body.name]
+        return _found(await self._notes(), body.name, "agent")
 
     @delete("/api/agents/{name:.+}", _MODULE, "admin", names=_ITS_NAME)
     async def remove_agent(self, call: ApiCall, name: str) -> RemovedInstructions:
@@ -223,7 +223,7 @@ class AgentRoutes:
         has_own = body.content.startswith("---\n")
         text = body.content if has_own else compose_note(values, body.content)
         await self._create(call, f".skills/{body.name}/SKILL.md", text)
-        return (await self._skills())[body.name]
+        return _found(await self._skills(), body.name, "skill")
 
     @delete("/api/skills/{name}", _MODULE, "admin", names=_ITS_NAME)
     async def remove_skill(self, call: ApiCall, name: str) -> RemovedInstructions:

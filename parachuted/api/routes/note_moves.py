@@ -1,4 +1,4 @@
-"""Note moves: a note goes to another path, links follow, and links follow."""
+"""Note moves: a note goes to another path, and links to it follow."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def _settings(text: str) -> str:
     try:
         node = read_document(text)
     except YamlRejectedError as error:
-        return f"it is no YAML that can be read: {error}"
+        return f"it cannot be read: {error}"
     return json.dumps(_masked(node.plain() if node else None), indent=1, ensure_ascii=False)
 
 

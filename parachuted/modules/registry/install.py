@@ -54,6 +54,7 @@ _GIT_ENV: Mapping[str, str] = {
     "GIT_ALLOW_PROTOCOL": "https:ssh:file",
     "GIT_LFS_SKIP_SMUDGE": "1",
 }
+_SECRET = ("PARACHUTE_", "ANTHROPIC_", "CLAUDE_")  # neither git nor pip sees these variables
 _PIP_OPTIONS = (
     *("--no-input", "--disable-pip-version-check", "--no-compile", "--no-warn-script-location"),
     *("--only-binary", ":all:", "--quiet"),
@@ -177,7 +178,7 @@ def _run(
     try:
         done = subprocess.run(  # noqa: S603  git, or our interpreter; what they are given was checked
             words,
-            env=env,
+            env={name: value for name, value in env.items() if not name.startswith(_SECRET)},
             cwd=folder,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -198,8 +199,8 @@ def _run(
 def build(
     folder: Path, requirements: Sequence[str], env: Mapping[str, str]
 ) -> tuple[str, tuple[str, ...]]:
-    """Install those packages in a folder in that folder: its name, and its lock. Raises UnfitError,
-    and has then left nothing behind.
+    """Install those packages in a new folder below that one: its name, and its lock. Raises
+    UnfitError, and has then left nothing behind.
     """
     place = folder / f"venv-{secrets.token_hex(4)}"
     site = site_packages(place)

@@ -352,7 +352,7 @@ export const t = {
     move: 'Move or rename',
     moveTo: 'New path',
     moveNow: 'Move it',
-    moved: (/** @type {string} */ path, /** @type {number} */ left) => `It is ${path} now; links to it follow.${left === 0 ? '' : ` ${left} of them could not, and lead to nothing now.`}`,
+    moved: (/** @type {string} */ path, /** @type {number} */ left) => `Moved to ${path}; links to it were updated.${left === 0 ? '' : ` ${left} could not be, and now lead nowhere.`}`,
     outline: 'Outline',
     preview: 'Preview',
     tooLong: 'This note is too long to be shown while it is typed.',
