@@ -70,12 +70,15 @@ class ConversationInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResult:
-    """An error has changed nothing. `response` is the answer as the CLI's own tool shapes it."""
+    """An error has changed nothing. `response` is the answer as the CLI's own tool shapes it,
+    `arguments` what the call was made with where a hook changed them.
+    """
 
     text: str
     is_error: bool = False
     hook_refused: bool = False
     response: object = None
+    arguments: Mapping[str, object] | None = None
 
     @classmethod
     def refusal(cls, text: str) -> ToolResult:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from dataclasses import KW_ONLY
 from inspect import getattr_static, isfunction
-from typing import Annotated, Literal, TypeAlias, TypeVar
+from typing import Annotated, Literal, TypeAlias, TypeVar, cast
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo
 from pydantic.dataclasses import dataclass
 
 from parachuted.modules.checks import matching
@@ -77,6 +77,10 @@ class _Mark:
         return function
 
 
+def _usual(capability: object, known: ValidationInfo) -> object:
+    return capability or ("read" if known.data.get("method") in {"GET", "HEAD"} else "write")
+
+
 @dataclass(frozen=True, slots=True, config=STRICT)
 class RouteMark(_Mark):
     """Serve `method` at `path` below `/api/<module>`; `{name}` in it is a parameter, and
@@ -95,8 +99,8 @@ class RouteMark(_Mark):
     method: Method
     path: RoutePath
     _: KW_ONLY
-    capability: Capability = Field(
-        default_factory=lambda known: "read" if known["method"] in {"GET", "HEAD"} else "write"
+    capability: Annotated[Capability, BeforeValidator(_usual), Field(validate_default=True)] = cast(
+        "Capability", None
     )
     timeout_s: Annotated[int, Field(ge=1, le=LONGEST_S)] = 30
     prefix: Annotated[str, Field(max_length=100)] = ""

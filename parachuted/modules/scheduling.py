@@ -14,6 +14,7 @@ from cronsim import CronSim, CronSimError
 
 from parachuted.modules.results import to_json
 
+_CLOCK = re.compile(r"([01]?[0-9]|2[0-3]):[0-5][0-9]")
 _SPAN = re.compile(r"([1-9]\d{0,5})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 _LONGEST_SPAN_S = 999_999 * _SECONDS["d"]
@@ -41,6 +42,8 @@ class Timing:
             if not 1 <= self.every_s <= _LONGEST_SPAN_S:
                 raise ValueError("every= is between 1 second and 999,999 days")
             return
+        if self.at is not None and not _CLOCK.fullmatch(self.at):
+            raise ValueError(f"at={self.at[:80]!r} names no time such as '03:00'")
         cron = "* * * * *" if self.cron is None else self.cron
         if len(cron) > _LONGEST_CRON or len(cron.split()) != _CRON_FIELDS:
             raise ValueError(f"cron= has five fields, in at most {_LONGEST_CRON} characters")

@@ -195,9 +195,7 @@ class ModuleAgent:
         return await self._access.resources(self.name, options)
 
     async def skill(self, name: str) -> str:
-        """The text of one of these skills, for a prompt. A stranger's marks who reads it, as a note
-        of theirs does. NotFoundError: there is none.
-        """
+        """The text of one of these skills, for a prompt. NotFoundError: there is none."""
         return await self._access.skill(name)
 
 

@@ -315,7 +315,10 @@ def _answers(value: object) -> str:
         ) from error
     if isinstance(answers, str):
         return answers
-    return "\n".join(
+    text = "\n".join(
         f"{question}: {answer if isinstance(answer, str) else ', '.join(answer)}"
         for question, answer in answers.items()
     )
+    if len(text) > _LONGEST_ANSWER:
+        raise ActRefusedError(f"an answer has at most {_LONGEST_ANSWER:,} characters in all")
+    return text

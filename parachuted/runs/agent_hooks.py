@@ -185,7 +185,8 @@ class AgentHooks:
         if result.hook_refused:
             self.refused(result.text)
         added = await self.after_call(name, arguments, use, result, began, tool.full_name)
-        return replace(result, text="\n\n".join([result.text, *before.context, *added]))
+        words = "\n\n".join([result.text, *before.context, *added])
+        return replace(result, text=words, arguments=before.updated_input)
 
 
 def _call_data(

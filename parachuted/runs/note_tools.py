@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from parachuted.access.notes import AppendSection, SetSection
+from parachuted.access.notes import AppendSection, NoteEdit, RemoveKey, SetKey, SetSection
 from parachuted.agents.job import Tool
 from parachuted.errors import NotFoundError
 from parachuted.runs.granted_vault import GrantedVault
@@ -133,22 +133,24 @@ class NoteTools:
         text: str,
         append: bool = False,  # noqa: FBT001, FBT002  by name
     ) -> Mapping[str, object]:
-        if append:
-            added = AppendSection(section, plain(text))
-            return await self._changed("added to", path, partial(self.vault.edit, path, [added]))
-        base, is_whole = self.seen.digests.get(path), self.seen.whole(path) is not None
-        write = partial(self.vault.edit, path, [SetSection(section, plain(text))], base=base)
-        return await self._changed("edited", path, write, is_whole=is_whole)
+        edit = AppendSection if append else SetSection
+        what = "added to" if append else "edited"
+        return await self._edited(what, path, edit(section, plain(text)))
 
     @tool("Set a frontmatter key; null removes it.", "vault")
     async def set_key(self, path: str, key: str, value: Any) -> Mapping[str, object]:  # noqa: ANN401  any JSON
-        write = partial(self.vault.set_key, path, key, value)
-        return await self._changed(f"set {key[:80]} in", path, write)
+        edit = RemoveKey(key) if value is None else SetKey(key, value)
+        return await self._edited(f"set {key[:80]} in", path, edit)
 
     @tool("Move a note; links to it follow.", "vault")
     async def move_note(self, path: str, to: str) -> Mapping[str, object]:
         moved = await self._changed("moved", path, partial(self.vault.move, path, to))
         return {**moved, "path": to}
+
+    async def _edited(self, what: str, path: str, edit: NoteEdit) -> Mapping[str, object]:
+        base, is_whole = self.seen.digests.get(path), self.seen.whole(path) is not None
+        write = partial(self.vault.edit, path, [edit], base=base)
+        return await self._changed(what, path, write, is_whole=is_whole)
 
     def _left_out(self) -> Mapping[str, object]:
         left_out = self.vault.strangers_left_out
@@ -167,8 +169,12 @@ class NoteTools:
         """
         async with self.writing(what, path) as run:
             digest = await write()
-        if digest not in self.vault.files.unread:
+        is_merged = digest in self.vault.files.unread
+        if not is_merged:
             self.seen.forget(path)
             if is_whole is not None:
                 self.seen.add(path, digest, is_whole=is_whole)
-        return {"path": path, "digest": digest, **({"run": run} if run else {})}
+        note = (
+            {"note": "others wrote in it meanwhile; read it before you go on"} if is_merged else {}
+        )
+        return {"path": path, "digest": digest, **({"run": run} if run else {}), **note}

@@ -19,6 +19,7 @@ from parachuted.home_files.private import is_in, real_path
 from parachuted.vault import IgnoreRules, VaultPath, VaultRoot, begins_with_dot, printable
 
 _MOST_FILES = 5_000
+_DEEPEST = 60
 _MOST_BYTES = 64 << 20
 _LARGEST = 8 << 20
 _MACHINES = ("/proc", "/sys", "/dev", "/run", "/var/run", "/boot", "/etc", "/root/.ssh")
@@ -120,6 +121,9 @@ def _paths_below(folder: int, left_out: LeftOut) -> Iterator[VaultPath]:
     for at, folders, files, _opened in os.fwalk(".", dir_fd=folder, onerror=refused):
         below = at.removeprefix(".").removeprefix("/")
         folders[:] = sorted(name for name in folders if not is_hidden(name))
+        if folders and below.count("/") >= _DEEPEST:
+            left_out.why[below] = f"what is more than {_DEEPEST} folders deep is left out"
+            folders.clear()
         for name in sorted(files):
             if not is_hidden(name) and not rules.file(below, name):
                 yield VaultPath(f"{below}/{name}" if below else name)

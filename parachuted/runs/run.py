@@ -314,7 +314,7 @@ class Run(ABC):
             result = await tool.call(arguments)
         finally:
             took_ms = (time.perf_counter() - began) * 1000
-            self.record_call(tool.name, arguments, result, took_ms)
+            self.record_call(tool.name, result.arguments or arguments, result, took_ms)
         return result
 
     def record_call(

@@ -35,6 +35,31 @@ async def test_work_answers_and_raises_as_if_no_one_held_it():
     assert at_work.all() == []
 
 
+async def test_a_caller_that_is_cancelled_twice_still_waits_for_the_end():
+    at_work, left = ActiveRuns(), []
+    may_end = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await endless()
+        finally:
+            await may_end.wait()
+            left.append("work")
+
+    performed = at_work.perform(working("r-1"), work())
+    caller = asyncio.get_running_loop().create_task(performed, name="caller")
+    for _ in range(2):
+        for _step in range(5):
+            await asyncio.sleep(0)
+        caller.cancel()
+    for _step in range(5):
+        await asyncio.sleep(0)
+    assert ([one.run for one in at_work.all()], caller.done()) == (["r-1"], False)
+    may_end.set()
+    await asyncio.wait([caller])
+    assert (left, at_work.all(), caller.cancelled()) == (["work"], [], True)
+
+
 async def test_ending_a_run_ends_its_work_and_tells_who_waits_why():
     at_work, cleaned = ActiveRuns(), []
 

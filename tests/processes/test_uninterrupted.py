@@ -26,9 +26,10 @@ async def test_a_caller_that_is_cancelled_goes_only_when_the_call_has_ended():
 
     caller = asyncio.get_running_loop().create_task(run_uninterrupted(call))
     await asyncio.to_thread(began.wait, 10)
-    caller.cancel()
-    await asyncio.wait([caller], timeout=0.05)
-    assert not caller.done()
+    for _ in range(2):
+        caller.cancel()
+        await asyncio.wait([caller], timeout=0.05)
+        assert not caller.done()
 
     may_end.set()
     with pytest.raises(asyncio.CancelledError):

@@ -129,6 +129,27 @@ async def test_what_was_merged_into_an_edit_is_kept_by_the_next_one(module_rig, 
     await agent.answer("write_note", path="Work/a.md", text="# Mine\n")
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("set_key", {"key": "kind", "value": "bed"}),
+        ("edit_section", {"section": "Log", "text": "- weeded", "append": True}),
+    ],
+)
+@pytest.mark.parametrize("saves_first", [True, False])
+async def test_a_small_change_in_between_hides_no_edit_of_a_person(
+    module_rig, agent, tool, arguments, saves_first
+):
+    async def edit_by_person() -> None:
+        module_rig.save("Work/a.md", module_rig.text("Work/a.md").replace("- sown", "- watered"))
+
+    await agent.answer("read_note", path="Work/a.md")
+    for act in [edit_by_person, None] if saves_first else [None, edit_by_person]:
+        await (act() if act else agent.answer(tool, path="Work/a.md", **arguments))
+    result = await agent.call("edit_section", path="Work/a.md", section="Log", text="- mine")
+    assert ("- watered" in module_rig.text("Work/a.md"), result.is_error) == (True, True)
+
+
 HOSTILE = [
     ("read_note", {"path": "Private/secret.md"}),
     ("read_note", {"path": "../../etc/passwd"}),

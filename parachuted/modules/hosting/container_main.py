@@ -9,7 +9,6 @@ import base64
 import json
 import logging
 import os
-import sys
 import threading
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -46,6 +45,7 @@ from parachuted.modules.registry.declaration import ModuleDeclaration
 from parachuted.modules.registry.manifest import FILE, read_manifest
 from parachuted.modules.results import BytesResponse, Response, body_in_memory, to_json
 from parachuted.modules.services import CurrentCall, Services
+from parachuted.texts.json_limits import check_json
 from parachuted.vault import NOTE_SUFFIXES
 
 CALL: ContextVar[str] = ContextVar("parachuted_call", default="")
@@ -65,12 +65,14 @@ def main() -> None:
 async def _serve(stdout: int) -> None:
     """Answer each line of stdin on that descriptor, and log there what the module prints."""
     loop, module = asyncio.get_running_loop(), _ServedModule(stdout)
+    calls = os.fdopen(os.dup(0), "rb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # what the module starts reads no calls
     printed, printing = os.pipe()
     for end in (1, 2):
         os.dup2(printing, end)
 
     def read_calls() -> None:
-        for line in sys.stdin.buffer:
+        for line in calls:
             asyncio.run_coroutine_threadsafe(module.answer(**json.loads(line)), loop)
         os._exit(0)
 
@@ -94,11 +96,18 @@ class _ServedModule(logging.Handler):
 
     def say(self, call: str = "", **line: Any) -> None:  # noqa: ANN401  as ModuleLine takes it
         problem = self._running.problem if self._running is not None else None
-        said = ModuleLine(call=call, **line, problem=problem)
-        data = LINES.dump_json(said, exclude_defaults=True)
-        if len(data) > _LARGEST:
-            error = SentError.of(ModuleFailedError("its answer has more than 30 MB"))
-            data = LINES.dump_json(ModuleLine(call=call, error=error), exclude_defaults=True)
+        try:
+            said = ModuleLine(call=call, **line, problem=problem)
+            data = LINES.dump_json(said, exclude_defaults=True)
+            check_json(data)  # as the daemon does, which takes any other line for printed text
+            if len(data) > _LARGEST:
+                raise ValueError("it has more than 30 MB")  # noqa: TRY301  as for the others
+        except ValueError as error:  # pydantic's are such
+            why = f"its answer cannot be sent: {str(error)!a}"
+            instead: dict[str, Any] = {"text": why}
+            if call:
+                instead = {"error": SentError.of(ModuleFailedError(why))}
+            data = LINES.dump_json(ModuleLine(call=call, **instead), exclude_defaults=True)
         with self._turn:
             self._stdout.write(data + b"\n")
 

@@ -251,7 +251,8 @@ class InProcessHost(ModuleHost):
         context = _context_of(call.caller)
         if call.is_event:
             work = _awaited(function, **takes.bind_data(call.arguments))
-            return await self._run(call.handler, work, call.timeout_s, context)
+            await self._run(call.handler, work, call.timeout_s, context)
+            return None
         work = _answer(function, takes.bind(call.arguments, call.request))
         return await self._run(call.handler, work, call.timeout_s, context, has_caller=True)
 

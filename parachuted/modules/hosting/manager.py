@@ -296,6 +296,7 @@ class ModuleManager:
                 await host.stop()
             except Exception:  # a wall, as for what it begins
                 log.exception("a module did not end as it should", extra={"of": name})
+        self._exchange.scheduler.remove(name)  # what it set while it ended
         self._exchange.events.withdraw(name)
 
     async def _end(self, ending: Iterable[ApprovedModule]) -> None:

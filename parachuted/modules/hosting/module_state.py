@@ -124,7 +124,8 @@ class ModuleState:
 
     async def delete(self, key: str) -> None:
         self._caller().check()
-        await run_uninterrupted(self._delete, _file_name(key))
+        async with self._turn:
+            await run_uninterrupted(self._delete, _file_name(key))
 
     async def keys(self) -> list[str]:
         return sorted(str(stored["key"]) for stored in await self._load("*.json"))

@@ -28,7 +28,7 @@ from parachuted.vault import new_id
 log = logging.getLogger(__name__)
 
 MOST_SCHEDULES, _LARGEST_ARGUMENTS = 200, 16_000
-_NAME = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
+_NAME, _METHOD = re.compile(r"[^\x00-\x1f\x7f]{1,100}"), re.compile(r"[^\W\d]\w{0,99}")
 _LIMIT_S = 900.0
 _SMALL_STEP = timedelta(hours=3)
 
@@ -99,9 +99,12 @@ class ModuleScheduler:
         """In place of that of the same key, whose time it keeps where its timing is the same."""
         before = self._schedules.get(schedule.key)
         record = self._table.get_record(schedule.key) if self._table is not None else None
+        if before is not None and _said(before) == _said(schedule):
+            return
+        words = schedule.timing.words()
         if before is not None and before.timing == schedule.timing:
             schedule.last = before.last
-        elif before is None and record is not None:
+        elif before is None and record is not None and record.get("timing", words) == words:
             schedule.last = datetime.fromisoformat(str(record["at"]))
         else:
             self._note(schedule)
@@ -196,7 +199,12 @@ class ModuleScheduler:
         schedule.last = self.clock()
         if self._table is not None:
             with suppress(StorageFailedError):  # reported elsewhere
-                self._table.put(schedule.key, {"at": schedule.last.isoformat()})
+                at, timing = schedule.last.isoformat(), schedule.timing.words()
+                self._table.put(schedule.key, {"at": at, "timing": timing})
+
+
+def _said(schedule: ModuleSchedule) -> tuple[object, ...]:
+    return schedule.method, schedule.arguments, schedule.timing, schedule.is_tainted
 
 
 class ModuleSchedules:
@@ -214,10 +222,12 @@ class ModuleSchedules:
         caller.
         """
         caller, known = self._unlimited(name), self._set()
-        if not _NAME.fullmatch(name) or len(json.dumps(arguments)) > _LARGEST_ARGUMENTS:
+        is_named = _NAME.fullmatch(name) and _METHOD.fullmatch(method)
+        if not is_named or len(json.dumps(arguments)) > _LARGEST_ARGUMENTS:
             raise EditRefusedError(
-                f"the schedule {name[:80]!r}: its name is a line of 1 to 100 characters, and its "
-                f"arguments at most {_LARGEST_ARGUMENTS:,} characters of JSON"
+                f"the schedule {name[:80]!r}: its name is a line of 1 to 100 characters, its "
+                "method the name of one, and its arguments have at most "
+                f"{_LARGEST_ARGUMENTS:,} characters of JSON"
             )
         if len({*known, name}) > MOST_SCHEDULES:
             raise EditRefusedError(f"a module sets at most {MOST_SCHEDULES} schedules")

@@ -26,7 +26,8 @@ _NAME = r"(?:key|token|secret|passw|credential|cookie|auth(?!_mode))"
 _IS_SECRET = re.compile(f"(?i){_NAME}")
 _IS_PLAIN = re.compile(r"(?i)true|false|yes|no|null|~|\d*")
 _ASSIGNED = re.compile(
-    rf"(?i)(\b[\w.-]*{_NAME}[\w.-]*[\"']?\s*[:=]\s*)(\"[^\"]*\"|'[^']*'|[^\s,;&|)}}\]]+)"
+    rf"(?i)(\b[\w.-]*{_NAME}[\w.-]*[\"']?\s*[:=]\s*)"
+    rf"(\"[^\"]*\"|'[^']*'|(?:(?:bearer|basic|token)\s+)?[^\s,;&|)}}\]]+)"
 )
 
 

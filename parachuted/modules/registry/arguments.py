@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import UnionType
 from typing import (
@@ -164,7 +165,8 @@ class HandlerArguments:
         for name, shape in schema["properties"].items():
             shape.pop("title", None)
             if self._defaults.get(name) is not None:
-                shape["default"] = to_json(self._defaults[name])
+                with suppress(ModuleFailedError):  # it has no form in JSON
+                    shape["default"] = to_json(self._defaults[name])
         return schema
 
 

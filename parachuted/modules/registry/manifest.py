@@ -213,7 +213,13 @@ def _fields(text: str | bytes) -> dict[str, PlainValue]:
     for field in ("agents", "publishes"):  # of which one may have nothing behind its name
         if isinstance(named := fields.get(field), dict):
             fields[field] = {name: value or {} for name, value in named.items()}
-    return {key: value for key, value in fields.items() if value is not None}
+    return {key: _filled(value) for key, value in fields.items() if value is not None}
+
+
+def _filled(value: PlainValue) -> PlainValue:
+    if not isinstance(value, dict):
+        return value
+    return {key: _filled(inner) for key, inner in value.items() if inner is not None}
 
 
 def _problems(

@@ -70,6 +70,18 @@ async def hello(self, n: int = 1):
     (self.data_folder / "index").write_text("kept")
     return {"n": n}
 
+@route("GET", "/stdin")
+async def stdin(self):
+    import os
+    return {"read": len(os.read(0, 9))}
+
+@route("GET", "/deep")
+async def deep(self):
+    found = []
+    for _ in range(200):
+        found = [found]
+    return found
+
 async def on_disable(self):
     await self.state.put("disabled", True)
 """
@@ -87,6 +99,10 @@ async def test_it_serves_and_what_it_prints_and_logs_is_logged_and_printable(hos
         assert "\x1b" not in caplog.text
         assert "1 GB" in host.limits
         assert host.problem is None
+        assert await host.call(HandlerCall("stdin")) == {"read": 0}, "calls are not its own to read"
+        with pytest.raises(ModuleFailedError, match="cannot be sent"):
+            await host.call(HandlerCall("deep"))
+        assert await host.call(asked) == {"n": 3}
 
     assert services.state.kept["disabled"] is True
     with pytest.raises(ModuleFailedError):

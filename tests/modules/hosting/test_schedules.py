@@ -256,7 +256,11 @@ async def test_what_is_removed_or_whose_module_has_ended_does_not_run(clock, tel
 
 @pytest.mark.parametrize(
     "wrong",
-    [*({"name": name} for name in ("", "a\nb", "x" * 101)), {"arguments": {"text": "x" * 20_000}}],
+    [
+        *({"name": name} for name in ("", "a\nb", "x" * 101)),
+        *({"method": method} for method in ("", "a b", "x" * 101)),
+        {"arguments": {"text": "x" * 20_000}},
+    ],
 )
 async def test_what_cannot_be_a_schedule_is_refused(clockwork, wrong):
     mine = ModuleSchedules("daily", clockwork, Caller)
