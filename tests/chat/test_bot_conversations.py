@@ -115,7 +115,7 @@ async def test_no_turn_in_a_group_may_more_than_the_group_whoever_begins_it(
         if limit is not None:
             group = GROUP | {"permissions": limit, "mode": "sandboxed"}
             await service.limit_chats([group])
-        skill = AgentSkill(name="gossip", description="", path=SECRETS[4], is_strangers=False)
+        skill = AgentSkill(name="gossip", description="", path=SECRETS[4])
         runs.skills[skill] = "Of a skill: secret"
         await begin(chat, made["id"])
         assert runs.started

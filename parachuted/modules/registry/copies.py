@@ -64,6 +64,8 @@ def read_tree(
                 size += file.tell()
                 lines.append(f"{files[path]:o} {file.tell()} {digest} {path}\n")
     except OSError as error:
+        if not os.path.lexists(folder):
+            raise UnfitError(f"there is no folder {folder}") from error
         raise UnfitError(f"{error.filename} cannot be read: {error.strerror}") from error
     whole = hashlib.sha256("".join(lines).encode()).hexdigest()
     return ModuleTree(folder=folder, files=files, size=size, digest=f"sha256:{whole}")

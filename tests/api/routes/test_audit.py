@@ -103,7 +103,6 @@ async def test_a_run_is_reported_whole_and_has_the_cause_of_the_save(live: Live,
     assert started == ("agent_start", "agents.scripted", True, ["AGENTS.md"])
     assert ended == ("agent_end", "agents.scripted: changed", True, ["AGENTS.md"])
     assert sorted(reported) == [
-        ("mcp_call", "curator.no_such_tool", False, ["a.md"]),
         ("mcp_call", "curator.read_context", False, ["../secret"]),
         ("mcp_call", "curator.read_context", True, ["a.md"]),
         ("mcp_call", "curator.update_context", True, ["AGENTS.md"]),
