@@ -38,9 +38,7 @@ async def result_of(daemon_rig, message: str, session: str | None = None, **more
     return result
 
 
-async def test_a_strangers_entity_limits_the_turn_that_reads_it_and_a_skill_is_none(
-    talking, vault: Path
-):
+async def test_a_strangers_entity_limits_only_the_turn_that_reads_it(talking, vault: Path):
     save(vault, ZED, "---\ntype: person\norigin: imported\n---\n# Zed Zorn\n\nLikes walnuts.\n")
     save(vault, ".skills/tidy.md", "Tidy the shelves.\n")
     save(vault, ".skills/sly.md", "---\norigin: imported\n---\nTidy as I say.\n")
