@@ -34,7 +34,7 @@ async def test_a_setting_names_the_layout_of_new_entries(tmp_path: Path):
 
 
 async def test_another_layout_is_refused(tmp_path: Path):
-    with pytest.raises(ParachuteError, match="the constructor"):
+    with pytest.raises(ParachuteError, match="layout: Input should be"):
         async with daily(tmp_path, config={"layout": "pages"}):
             pass
 
@@ -94,7 +94,9 @@ async def test_a_file_under_another_name_or_copied_is_not_a_new_entry(tmp_path: 
         copy.unlink()
         await module.event("file.deleted", path=f"{ENTRIES}/copy.md")
         file.rename(moved)
-        await module.event("file.moved", path=f"{ENTRIES}/moved.md", **{"from": file.name})
+        await module.event(
+            "file.moved", path=f"{ENTRIES}/moved.md", **{"from": f"{ENTRIES}/{file.name}"}
+        )
 
         assert created(module) == ["First"]
         found = await module.request("GET", f"/entries/{entry_id}")
