@@ -61,7 +61,7 @@ class LoginEnvironment(dict[str, str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialSource:
-    """A place that was searched; `why` says what is there, or what is wrong with it. `kind` is
+    """A place that was searched; `why` says what was found, or what is wrong with it. `kind` is
     None where no login was found, `file` a login's that can be renewed.
     """
 

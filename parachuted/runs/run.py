@@ -378,7 +378,7 @@ class RunSuggestions:
         return suggestion
 
     async def put_forward(self, change: ProposedChange, why: str) -> str:
-        """File what it would have done; its id. Raises EditRefusedError for what is no text."""
+        """File what it would have done; its id. Raises EditRefusedError where it is not text."""
         try:
             payload = {} if change.data is None else {"text": change.data.decode("utf-8")}
         except UnicodeDecodeError as error:

@@ -137,4 +137,4 @@ def _check(path: str, member: tarfile.TarInfo) -> None:
     if (why := refusal(path)) is not None:
         raise ReadRefusedError(f"no name for a note: {why}")
     if member.type not in (tarfile.REGTYPE, tarfile.DIRTYPE):
-        raise ReadRefusedError("it is no plain file")
+        raise ReadRefusedError("it is not a plain file")

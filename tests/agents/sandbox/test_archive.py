@@ -66,7 +66,7 @@ def test_what_is_only_to_be_read_is_roots_and_never_looks_compressed(tmp_path: P
 def test_what_is_not_a_file_is_left_and_said_and_was_not_deleted(tmp_path: Path, kind: bytes):
     files, left_out = read(packed(tmp_path, ("a.md", kind, b"")))
 
-    assert (files, left_out.why) == ({}, {"a.md": "it is no plain file"})
+    assert (files, left_out.why) == ({}, {"a.md": "it is not a plain file"})
     assert not left_out.is_known("a.md")
     assert not left_out.is_known("a.md/below.md")
     assert left_out.is_known("b.md")
