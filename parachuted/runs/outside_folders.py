@@ -7,7 +7,8 @@ secrets.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,6 +45,7 @@ def copy_outside(
 ) -> OutsideCopies:
     """Each to `<number>` in the archive; none of `never`, nor what holds one. OSError."""
     copies, files, size = OutsideCopies(), 0, 0
+    home, machine = VaultRoot(user_home), VaultRoot(Path("/"))
     for number, path in enumerate(asked, start=1):
         left_out = LeftOut()
         try:
@@ -51,7 +53,8 @@ def copy_outside(
         except ReadRefusedError as error:
             copies.left_out.append((printable(path), error.message))
             continue
-        for name, data in _files_in(real, left_out):
+        root = home if real.is_relative_to(home.folder) else machine
+        for name, data in _files_in(root, real, left_out):
             if files >= _MOST_FILES or size >= _MOST_BYTES:
                 limits = f"{_MOST_FILES:,} files or {_MOST_BYTES >> 20} MB"
                 left_out.why[""] = f"more than {limits}; the rest is left out"
@@ -82,37 +85,34 @@ def _place(path: str, user_home: Path, never: tuple[Path, ...]) -> Path:
     return real
 
 
-def _files_in(real: Path, left_out: LeftOut) -> Iterator[tuple[str, bytes]]:
-    """By the folder that is opened now, whatever is put in its place meanwhile."""
-    try:
-        folder = os.open(real, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except NotADirectoryError:
-        yield from _read(VaultRoot(real.parent), [VaultPath(real.name)], left_out)
-    except OSError as error:
-        left_out.why[""] = f"it cannot be listed: {error.strerror}"
-    else:
+def _files_in(root: VaultRoot, real: Path, left_out: LeftOut) -> Iterator[tuple[str, bytes]]:
+    """Every part of each path below `root` is opened without following links, since one may be put
+    there meanwhile.
+    """
+    start = VaultPath(real.relative_to(root.folder))
+    with ExitStack() as stack:
         try:
-            opened = VaultRoot(Path(f"/dev/fd/{folder}"))
-            yield from _read(opened, _paths_below(folder, left_out), left_out)
-        finally:
-            os.close(folder)
-
-
-def _read(
-    root: VaultRoot, paths: Iterable[VaultPath], left_out: LeftOut
-) -> Iterator[tuple[str, bytes]]:
-    for path, found in root.read_each(paths, _LARGEST):
-        if isinstance(found, NotFoundError):
-            continue  # it went meanwhile
-        if isinstance(found, ParachuteError):
-            left_out.why[path] = found.message
-        elif found.status.st_nlink > 1:
-            left_out.why[path] = "a file with several names (hard links)"
+            folder = stack.enter_context(root.opened_folder(start))
+        except NotADirectoryError:
+            paths = iter([start])
+        except OSError as error:
+            left_out.why[""] = f"it cannot be listed: {error.strerror}"
+            return
         else:
-            yield path, found.data
+            paths = (VaultPath(f"{start}/{below}") for below in _paths_below(folder, left_out))
+        for path, found in root.read_each(paths, _LARGEST):
+            below = path.removeprefix(f"{start}/") if path != start else start.name
+            if isinstance(found, NotFoundError):
+                continue  # it went meanwhile
+            if isinstance(found, ParachuteError):
+                left_out.why[below] = found.message
+            elif found.status.st_nlink > 1:
+                left_out.why[below] = "a file with several names (hard links)"
+            else:
+                yield below, found.data
 
 
-def _paths_below(folder: int, left_out: LeftOut) -> Iterator[VaultPath]:
+def _paths_below(folder: int, left_out: LeftOut) -> Iterator[str]:
     rules = IgnoreRules()
 
     def refused(error: OSError) -> None:
@@ -126,4 +126,4 @@ def _paths_below(folder: int, left_out: LeftOut) -> Iterator[VaultPath]:
             folders.clear()
         for name in sorted(files):
             if not is_hidden(name) and not rules.file(below, name):
-                yield VaultPath(f"{below}/{name}" if below else name)
+                yield f"{below}/{name}" if below else name

@@ -129,7 +129,9 @@ def test_links_swapped_in_beside_the_vault_lead_no_copy_to_what_is_hidden(tmp_pa
     with swapping(tmp_path / "swaps", *swaps):
         for _ in range(rounds):
             into.mkdir()
-            outside = copy_into(into, ("~/Work/client", "~/Work/one.txt", "~/Work"), user)
+            outside = copy_into(
+                into, ("~/Work/client", "~/Work/client/deep", "~/Work/one.txt", "~/Work"), user
+            )
             assert SECRET.encode() not in b"".join(all_of(into).values()), outside
             copied += bool(outside.copied)
             shutil.rmtree(into)
