@@ -142,6 +142,7 @@ def test_a_module_is_approved_set_up_looked_into_and_removed(opens: Opens, daemo
     it.sees("the garden was looked at")
     code = daemon.vault / "Modules/garden/module.py"
     code.write_text(code.read_text() + "# more\n")
+    it.page.reload()  # a folder is compared when modules are listed
     it.sees("changed, runs as approved")
     it.click("Turn off")
     it.page.get_by_role("button", name="Turn on").wait_for()
