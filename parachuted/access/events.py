@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, Self, TypeAlias
 
 from parachuted.access.paths import is_code, is_hidden
-from parachuted.keys import EVERYWHERE, NOWHERE, AccessGrant, Identity, Scope, granted
+from parachuted.keys import EVERYWHERE, NOWHERE, AccessGrant, Identity, KeyScope, granted
 from parachuted.keys.scopes import VAULT
 
 Data: TypeAlias = Mapping[str, object]
@@ -43,7 +43,7 @@ class EventFilter:
     """
 
     files: AccessGrant
-    scopes: tuple[Scope, ...] = ()
+    scopes: tuple[KeyScope, ...] = ()
     module: str | None = None
     has_others: bool = False
 

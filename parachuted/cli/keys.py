@@ -23,7 +23,7 @@ from parachuted.keys import (
     USUAL,
     ApiKey,
     KeyFile,
-    Scope,
+    KeyScope,
     key_document,
     mint,
     parse_end,
@@ -115,7 +115,7 @@ def keys_revoke(options: Namespace) -> None:
     say(f"Revoked {revoked}. It opens nothing any more, and streams that it had opened end.")
 
 
-def _refuse_unknown(scopes: tuple[Scope, ...]) -> None:
+def _refuse_unknown(scopes: tuple[KeyScope, ...]) -> None:
     """A misspelled scope would open nothing."""
     named = {scope.module for scope in scopes}
     if named <= set(KNOWN_MODULES):

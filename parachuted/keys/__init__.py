@@ -6,9 +6,7 @@ from parachuted.keys.api_key import MintedKey as MintedKey
 from parachuted.keys.api_key import key_document as key_document
 from parachuted.keys.api_key import mint as mint
 from parachuted.keys.api_key import parse_end as parse_end
-from parachuted.keys.api_key import parse_scope as parse_scope
 from parachuted.keys.api_key import parse_words as parse_words
-from parachuted.keys.api_key import scope_document as scope_document
 from parachuted.keys.key_ring import KeyFile as KeyFile
 from parachuted.keys.key_ring import KeyRing as KeyRing
 from parachuted.keys.path_globs import PathGlob as PathGlob
@@ -22,6 +20,6 @@ from parachuted.keys.scopes import NOWHERE as NOWHERE
 from parachuted.keys.scopes import AccessGrant as AccessGrant
 from parachuted.keys.scopes import Capability as Capability
 from parachuted.keys.scopes import Identity as Identity
-from parachuted.keys.scopes import Scope as Scope
+from parachuted.keys.scopes import KeyScope as KeyScope
 from parachuted.keys.scopes import granted as granted
 from parachuted.keys.scopes import is_narrower as is_narrower

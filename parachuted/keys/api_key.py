@@ -6,126 +6,28 @@ import hashlib
 import re
 import secrets
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TypeGuard
+from typing import Annotated
+
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+    with_config,
+)
 
 from parachuted.home_files import PlainValue
-from parachuted.keys.path_globs import PathGlob
-from parachuted.keys.scopes import CAPABILITIES, NOBODY, Identity, Scope
+from parachuted.keys.scopes import NOBODY, Identity, KeyScope
+from parachuted.texts.mistakes import mistakes_in
 from parachuted.texts.times import time_of
 
-_HASH = re.compile(r"sha256:[0-9a-f]{64}")
-_MODULE = re.compile(r"\*|[a-z][a-z0-9_-]{0,63}")
-_MOST_NAME = 100
-_FIELDS = frozenset(
-    {"id", "key_hash", "name", "created", "last_used", "expires", "parent", "scopes"}
-)
-_SCOPE_FIELDS = frozenset({"module", "capabilities", "paths"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiKey:
-    """`key_hash` is `sha256:` and 64 hexadecimal digits; `expires` None: never.
-
-    `parent` is the id of the key that signed this one's browser in; both are revoked together.
-    """
-
-    id: str
-    key_hash: str
-    name: str
-    scopes: tuple[Scope, ...]
-    created: datetime | None = None
-    last_used: datetime | None = None
-    expires: datetime | None = None
-    parent: str | None = None
-
-    def is_over(self, now: datetime) -> bool:
-        return self.expires is not None and self.expires <= now
-
-    def identity(self) -> Identity:
-        return Identity(kind="key", id=self.id, name=self.name, scopes=self.scopes)
-
-
-def hash_of(key: str) -> str:
-    return f"sha256:{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
-
-
-def parse_key(entry: PlainValue) -> ApiKey:
-    """The key of an entry. Raises ValueError for what is not understood wholly."""
-    if not isinstance(entry, dict):
-        raise ValueError("it is not a mapping of names to values")  # noqa: TRY004  what is wrong is the text
-    if unknown := sorted(set(entry) - _FIELDS):
-        raise ValueError(f"{unknown[0][:80]!r} means nothing")
-    kept = entry.get("key_hash")
-    if not isinstance(kept, str) or not _HASH.fullmatch(kept):
-        raise ValueError("key_hash should be sha256: and 64 hexadecimal digits")
-    scopes = entry.get("scopes")
-    if not isinstance(scopes, list):
-        raise ValueError("scopes should be a list")  # noqa: TRY004
-    return ApiKey(
-        id=_text(entry, "id") or f"k_{kept[7:19]}",
-        key_hash=kept,
-        name=_text(entry, "name") or "unnamed",
-        scopes=tuple(parse_scope(scope) for scope in scopes),
-        created=_time(entry, "created"),
-        last_used=_time(entry, "last_used"),
-        expires=_time(entry, "expires"),
-        parent=_text(entry, "parent"),
-    )
-
-
-def parse_scope(scope: object) -> Scope:
-    """Raises ValueError, with the reason."""
-    if not isinstance(scope, Mapping):
-        raise ValueError("a scope should have a module and capabilities")  # noqa: TRY004
-    if unknown := sorted(str(name) for name in set(scope) - _SCOPE_FIELDS):
-        raise ValueError(f"{unknown[0][:80]!r} means nothing in a scope")
-    module, capabilities, paths = scope.get("module"), scope.get("capabilities"), scope.get("paths")
-    if not isinstance(module, str) or not _MODULE.fullmatch(module):
-        raise ValueError("module should be the name of one, or *")
-    allowed = frozenset(
-        capability
-        for capability in CAPABILITIES
-        if _is_texts(capabilities) and capability in capabilities
-    )
-    if not _is_texts(capabilities) or not allowed or allowed != set(capabilities):
-        raise ValueError(f"capabilities of {module} should be some of {', '.join(CAPABILITIES)}")
-    if "paths" not in scope:
-        return Scope(module=module, capabilities=allowed)
-    if not _is_texts(paths):
-        raise ValueError(f"paths of {module} should be a list of patterns")
-    return Scope(module=module, capabilities=allowed, paths=tuple(map(PathGlob, paths)))
-
-
-def scope_document(scope: Scope) -> dict[str, object]:
-    document: dict[str, object] = {
-        "module": scope.module,
-        "capabilities": [
-            capability for capability in CAPABILITIES if capability in scope.capabilities
-        ],
-    }
-    return (
-        document
-        if scope.paths is None
-        else {**document, "paths": [glob.text for glob in scope.paths]}
-    )
-
-
-def key_document(key: ApiKey) -> dict[str, object]:
-    document: dict[str, object] = {
-        "id": key.id,
-        "key_hash": key.key_hash,
-        "name": key.name,
-        "created": time_text(key.created),
-        "last_used": time_text(key.last_used),
-    }
-    if key.expires is not None:
-        document["expires"] = time_text(key.expires)
-    if key.parent is not None:
-        document["parent"] = key.parent
-    return {**document, "scopes": [scope_document(scope) for scope in key.scopes]}
+_NEEDED = ("expires", "paths")
 
 
 def time_text(at: datetime | None) -> str | None:
@@ -139,33 +41,75 @@ def parse_time(text: str) -> datetime:
     return (at.replace(tzinfo=UTC) if at.tzinfo is None else at).astimezone(UTC)
 
 
-def _text(entry: Mapping[str, PlainValue], name: str) -> str | None:
-    value = entry.get(name)
-    if value is not None and (
-        not isinstance(value, str) or not 1 <= len(value) <= _MOST_NAME or not value.isprintable()
-    ):
-        raise ValueError(f"{name} should be a text of 1 to {_MOST_NAME} characters")
-    return value
-
-
-def _time(entry: Mapping[str, PlainValue], name: str) -> datetime | None:
-    value = entry.get(name)
-    if value is None:
-        if name == "expires" and name in entry:
-            raise ValueError("expires should be a time; without it, the key has no end")
-        return None
+def _moment(value: object) -> datetime:
     try:
         return parse_time(value if isinstance(value, str) else "")
     except (ValueError, OverflowError) as error:
-        raise ValueError(f"{name} should be a time, such as 2026-03-01T12:00:00Z") from error
+        raise ValueError("should be a time, such as 2026-03-01T12:00:00Z") from error
 
 
-def _is_texts(value: object) -> TypeGuard[Sequence[str]]:
-    return (
-        isinstance(value, Sequence)
-        and not isinstance(value, str)
-        and all(isinstance(one, str) for one in value)
-    )
+def _one_line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("should be one line that can be shown")
+    return text
+
+
+_Text = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_one_line)]
+_Time = Annotated[datetime, PlainValidator(_moment), PlainSerializer(time_text)]
+_IfAny = Field(exclude_if=lambda value: value is None)
+
+
+@with_config(ConfigDict(extra="forbid"))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiKey:
+    """`key_hash` is `sha256:` and 64 hexadecimal digits; `expires` None: never.
+
+    `parent` is the id of the key that signed this one's browser in; both are revoked together.
+    """
+
+    id: _Text
+    key_hash: Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")]
+    name: _Text
+    created: _Time | None = None
+    last_used: _Time | None = None
+    expires: Annotated[_Time | None, _IfAny] = None
+    parent: Annotated[_Text | None, _IfAny] = None
+    scopes: tuple[KeyScope, ...]
+
+    def is_over(self, now: datetime) -> bool:
+        return self.expires is not None and self.expires <= now
+
+    def identity(self) -> Identity:
+        return Identity(kind="key", id=self.id, name=self.name, scopes=self.scopes)
+
+
+_KEY, _SCOPE = TypeAdapter(ApiKey), TypeAdapter(KeyScope)
+
+
+def hash_of(key: str) -> str:
+    return f"sha256:{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def parse_key(entry: PlainValue) -> ApiKey:
+    """The key of an entry. Raises ValueError for what is not understood wholly."""
+    if not isinstance(entry, dict):
+        raise ValueError("it is not a mapping of names to values")  # noqa: TRY004  what is wrong is the text
+    scopes = entry.get("scopes")
+    for part in (entry, *(scopes if isinstance(scopes, list) else ())):
+        for name in _NEEDED if isinstance(part, dict) else ():
+            if name in part and part[name] is None:
+                raise ValueError(f"{name} says nothing; without it, the key has no such limit")
+    said = {name: value for name, value in entry.items() if value is not None}
+    usual = {"id": f"k_{str(said.get('key_hash'))[7:19]}", "name": "unnamed"}
+    try:
+        return _KEY.validate_python(usual | said)
+    except ValidationError as error:
+        raise ValueError("; ".join(mistakes_in(error))) from error
+
+
+def key_document(key: ApiKey) -> dict[str, object]:
+    document: dict[str, object] = _KEY.dump_python(key, mode="json")
+    return document
 
 
 PREFIX = "para_"
@@ -173,7 +117,7 @@ _LENGTH = 32
 _LETTERS = string.ascii_letters + string.digits
 _SPAN = re.compile(r"([1-9][0-9]{0,4})([hdwy])")
 _HOURS = {"h": 1, "d": 24, "w": 7 * 24, "y": 365 * 24}
-USUAL = (Scope(module="*", capabilities=frozenset({"read", "write"})),)
+USUAL = (KeyScope(module="*", capabilities=frozenset({"read", "write"})),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +130,7 @@ class MintedKey:
 
 def mint(
     name: str,
-    scopes: Sequence[Scope],
+    scopes: Sequence[KeyScope],
     *,
     now: datetime,
     expires: datetime | None = None,
@@ -213,7 +157,7 @@ def mint(
     return MintedKey(key=key, secret=secret)
 
 
-def parse_words(words: str, paths: Sequence[str]) -> Scope:
+def parse_words(words: str, paths: Sequence[str]) -> KeyScope:
     """The scope of `daily:read,write`, limited to these patterns (none: every path).
 
     Raises ValueError, with the reason.
@@ -225,8 +169,12 @@ def parse_words(words: str, paths: Sequence[str]) -> Scope:
             "daily:read,write"
         )
     named = [part.strip() for part in capabilities.split(",")]
-    scope = {"module": module, "capabilities": named}
-    return parse_scope({**scope, "paths": paths} if paths else scope)
+    try:
+        return _SCOPE.validate_python(
+            {"module": module, "capabilities": named, "paths": paths or None}
+        )
+    except ValidationError as error:
+        raise ValueError("; ".join(mistakes_in(error))) from error
 
 
 def parse_end(words: str, now: datetime) -> datetime:

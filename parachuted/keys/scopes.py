@@ -6,9 +6,20 @@ on daily, chat or brain is also one on the vault's own routes, for that module's
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    WithJsonSchema,
+    with_config,
+)
 
 from parachuted.keys.path_globs import PathGlob
 
@@ -23,13 +34,54 @@ _FOLDERS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
-    """`paths` None: every path."""
+_MODULE = re.compile(r"\*|[a-z][a-z0-9_-]{0,63}")
 
-    module: str
-    capabilities: frozenset[Capability]
-    paths: tuple[PathGlob, ...] | None = None
+
+def _module(name: str) -> str:
+    if not _MODULE.fullmatch(name):
+        raise ValueError("should be the name of a module, or *")
+    return name
+
+
+def _glob(text: object) -> PathGlob:
+    if not isinstance(text, str):
+        raise ValueError("should be a text")  # noqa: TRY004  pydantic takes a ValueError for its caller's mistake
+    return PathGlob(text)
+
+
+def _without_unique(schema: dict[str, Any]) -> None:
+    """A capability that is said twice counts once."""
+    schema.pop("uniqueItems", None)
+
+
+_Capabilities = Annotated[
+    frozenset[Capability],
+    Field(
+        min_length=1,
+        max_length=len(CAPABILITIES),
+        json_schema_extra=_without_unique,
+    ),
+    PlainSerializer(lambda given: [one for one in CAPABILITIES if one in given]),
+]
+_Glob = Annotated[
+    PathGlob,
+    PlainValidator(_glob),
+    PlainSerializer(lambda glob: glob.text),
+    WithJsonSchema({"type": "string", "maxLength": 1_000}),
+]
+
+
+@with_config(ConfigDict(extra="forbid"))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyScope:
+    """Without paths: everywhere."""
+
+    module: Annotated[str, Field(max_length=64), AfterValidator(_module)]
+    capabilities: _Capabilities
+    paths: Annotated[
+        Annotated[tuple[_Glob, ...], Field(max_length=100)] | None,
+        Field(exclude_if=lambda paths: paths is None),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +123,7 @@ class Identity:
     kind: Literal["loopback", "key", "nobody"]
     id: str
     name: str
-    scopes: tuple[Scope, ...] = ()
+    scopes: tuple[KeyScope, ...] = ()
 
     @property
     def api_key(self) -> str:
@@ -101,7 +153,9 @@ class Identity:
         return granted(self.scopes, module, capability)
 
 
-def granted(scopes: tuple[Scope, ...], module: str, capability: Capability) -> AccessGrant | None:
+def granted(
+    scopes: tuple[KeyScope, ...], module: str, capability: Capability
+) -> AccessGrant | None:
     """What these scopes allow to touch; None: not even the call."""
     found = []
     for scope in scopes:
@@ -123,11 +177,11 @@ BEYOND_PATHS = (
 )
 EVERYWHERE = AccessGrant(alternatives=None)
 NOWHERE = AccessGrant(alternatives=())
-EVERYTHING = (Scope(module="*", capabilities=frozenset(CAPABILITIES)),)
+EVERYTHING = (KeyScope(module="*", capabilities=frozenset(CAPABILITIES)),)
 NOBODY = Identity(kind="nobody", id="", name="nobody")
 
 
-def is_narrower(new: Sequence[Scope], maker: Identity) -> bool:
+def is_narrower(new: Sequence[KeyScope], maker: Identity) -> bool:
     """Whether `maker`, for whom a scope names no paths, may do all that `new` allows."""
     return all(
         maker.grant(scope.module, capability) == EVERYWHERE

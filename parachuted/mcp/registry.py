@@ -22,7 +22,7 @@ from parachuted.errors import (
     storage_errors,
 )
 from parachuted.home_files.private import UntrustedFileError, locked, read_private, replace_private
-from parachuted.modules.checks import mistakes_in
+from parachuted.texts.mistakes import mistakes_in
 from parachuted.vault import VaultPath, VaultRoot, printable
 
 FILE: Final = "mcp-servers.json"

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from pydantic import TypeAdapter, ValidationError
 
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.checks import mistakes_in
+from parachuted.texts.mistakes import mistakes_in
 
 _LONGEST = 500
 _KINDS = {

@@ -69,7 +69,7 @@ def test_scopes_are_as_typed_and_without_them_all_is_read_and_written(command_li
     [
         (["x", "--scope", "dailly:read"], "unknown module dailly; a scope may name vault, curator"),
         (["x", "--scope", "daily"], "should be a module and what may be done"),
-        (["x", "--scope", "daily:all"], "capabilities of daily"),
+        (["x", "--scope", "daily:all"], "capabilities.0: Input should be 'read', "),
         (["x", "--path", "/etc/**"], "not a pattern of paths"),
         (["x", "--expires", "soon"], "should be a span such as 90d"),
         (["x", "--expires", "2020-01-01"], "over before it is used"),
@@ -92,7 +92,7 @@ def test_a_file_that_is_not_to_be_trusted_is_left_alone_and_named(
     file.chmod(0o600)
     assert "there is no key 'y'" in command_line.fails(1, "keys", "revoke", "y")
     file.write_text(file.read_text().replace("- write", "- wrote"))
-    problem = "problem  key 1 ('x') opens nothing: capabilities of *"
+    problem = "problem  key 1 ('x') opens nothing: scopes.0.capabilities.1: Input should be"
     assert problem in command_line.does("keys", "list")
 
 

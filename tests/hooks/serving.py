@@ -18,7 +18,7 @@ from parachuted.api.http.decorators import routes_of
 from parachuted.api.http.route import ApiCall
 from parachuted.api.routes.hooks import HookRoutes
 from parachuted.hooks import Hooks
-from parachuted.keys import EVERYTHING, Identity, Scope
+from parachuted.keys import EVERYTHING, Identity, KeyScope
 from parachuted.vault import Requester
 
 PERSON = Identity(kind="loopback", id="loopback", name="loopback", scopes=EVERYTHING)
@@ -26,7 +26,7 @@ READER = Identity(
     kind="key",
     id="k_1",
     name="a reader",
-    scopes=(Scope(module="system", capabilities=frozenset({"read"})),),
+    scopes=(KeyScope(module="system", capabilities=frozenset({"read"})),),
 )
 
 

@@ -122,7 +122,10 @@ def test_an_entry_that_is_not_understood_opens_nothing_and_the_others_do(home):
 
     assert [key.name for key in held.keys] == ["tablet"]
     assert held.faults == (
-        "key 1 ('phone') opens nothing: capabilities of * should be some of read, write, admin",
+        (
+            "key 1 ('phone') opens nothing: scopes.0.capabilities.0: Input should be 'read', 'write' "
+            "or 'admin'"
+        ),
     )
     file.add(mint("new", USUAL, now=NOW).key)
     assert "- wrote" in file.path.read_text()

@@ -1,14 +1,22 @@
 from __future__ import annotations
 
-from parachuted.keys import CAPABILITIES, EVERYTHING, NOBODY, Capability, Identity, PathGlob, Scope
+from parachuted.keys import (
+    CAPABILITIES,
+    EVERYTHING,
+    NOBODY,
+    Capability,
+    Identity,
+    KeyScope,
+    PathGlob,
+)
 
 
-def who(*scopes: Scope) -> Identity:
+def who(*scopes: KeyScope) -> Identity:
     return Identity(kind="key", id="k", name="k", scopes=scopes)
 
 
-def scope(module: str, *capabilities: Capability, paths: list[str] | None = None) -> Scope:
-    return Scope(
+def scope(module: str, *capabilities: Capability, paths: list[str] | None = None) -> KeyScope:
+    return KeyScope(
         module=module,
         capabilities=frozenset(capabilities),
         paths=None if paths is None else tuple(map(PathGlob, paths)),

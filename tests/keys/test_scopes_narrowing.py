@@ -13,8 +13,8 @@ from parachuted.keys import (
     EVERYTHING,
     NOBODY,
     Identity,
+    KeyScope,
     PathGlob,
-    Scope,
     is_narrower,
     parse_words,
 )
@@ -24,7 +24,7 @@ MODULES = ("vault", "daily", "chat", "curator", "*")
 FOLDERS = st.sampled_from(["Daily", "Chat", "a"])
 LIMITS = st.one_of(GLOBS, st.sampled_from(["Daily/**", "Daily/a/**", "Chat/*", "**"]).map(PathGlob))
 SCOPES = st.builds(
-    Scope,
+    KeyScope,
     module=st.sampled_from(MODULES),
     capabilities=st.frozensets(st.sampled_from(CAPABILITIES), min_size=1),
     paths=st.one_of(st.none(), st.lists(LIMITS, max_size=2).map(tuple)),
@@ -34,16 +34,16 @@ PATHS = st.tuples(FOLDERS, st.lists(st.sampled_from(["a", "b", "ab"]), max_size=
 )
 
 
-def who(*scopes: Scope) -> Identity:
+def who(*scopes: KeyScope) -> Identity:
     return Identity(kind="key", id="k", name="k", scopes=scopes)
 
 
-def words(*each: str, paths: tuple[str, ...] = ()) -> tuple[Scope, ...]:
+def words(*each: str, paths: tuple[str, ...] = ()) -> tuple[KeyScope, ...]:
     return tuple(parse_words(one, paths) for one in each)
 
 
 @st.composite
-def lessened(draw: st.DrawFn, scope: Scope) -> Scope:
+def lessened(draw: st.DrawFn, scope: KeyScope) -> KeyScope:
     """A scope that allows less, perhaps."""
     module = (
         draw(st.sampled_from(MODULES))
@@ -55,7 +55,7 @@ def lessened(draw: st.DrawFn, scope: Scope) -> Scope:
         if scope.paths is None
         else scope.paths[:1]
     )
-    return Scope(module=module, capabilities=scope.capabilities, paths=paths)
+    return KeyScope(module=module, capabilities=scope.capabilities, paths=paths)
 
 
 MAKERS = st.lists(SCOPES, min_size=1, max_size=3)

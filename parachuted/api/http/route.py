@@ -29,6 +29,7 @@ from parachuted.audit.chain import EventType
 from parachuted.bubbling import watched_beyond
 from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
 from parachuted.keys import NOWHERE, AccessGrant, Capability, Identity
+from parachuted.texts.mistakes import mistakes_in
 from parachuted.vault import Requester, Store, VaultPath, printable
 
 IF_MATCH = (
@@ -101,15 +102,6 @@ class AppRequestModel(RequestModel):
 
 
 class NoParameters(RequestModel): ...
-
-
-def sentence_of(error: ValidationError) -> str:
-    found = []
-    for wrong in error.errors(include_url=False, include_context=False, include_input=False):
-        where = ".".join(str(part)[:80] for part in wrong["loc"])
-        says = wrong["msg"].removeprefix("Value error, ")
-        found.append(f"{where}: {says}" if where else says)
-    return "; ".join(found[:8])
 
 
 def refuse_watching_beyond(
@@ -356,7 +348,7 @@ def _checked(model: type[_Model], document: Mapping[str, object]) -> _Model:
     try:
         return model.model_validate(document)
     except ValidationError as error:
-        raise web.HTTPBadRequest(text=sentence_of(error)) from error
+        raise web.HTTPBadRequest(text="; ".join(mistakes_in(error)[:8])) from error
 
 
 def json_object(data: bytes) -> Mapping[str, object]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
@@ -26,14 +26,11 @@ from parachuted.keys import (
     KNOWN_MODULES,
     USUAL,
     ApiKey,
-    Capability,
     Identity,
-    Scope,
+    KeyScope,
     is_narrower,
     mint,
     parse_end,
-    parse_scope,
-    scope_document,
 )
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.processes.addresses import qr_rows
@@ -43,16 +40,6 @@ _CODE_LIVES = timedelta(minutes=5)
 _KEY_LIVES = timedelta(days=90)
 _MOST_CODES = 20
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)  # what the app reads must be a time
-
-
-class KeyScope(RequestModel):
-    """Without paths: everywhere."""
-
-    module: Annotated[str, Field(max_length=64)]
-    capabilities: Annotated[list[Capability], Field(min_length=1, max_length=3)]
-    paths: (
-        Annotated[list[Annotated[str, Field(max_length=1_000)]], Field(max_length=100)] | None
-    ) = Field(default=None, exclude_if=lambda paths: paths is None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +52,7 @@ class ListedKey:
     created_at: datetime
     last_used_at: datetime | None
     expires_at: datetime | None
-    scopes: list[KeyScope]
+    scopes: tuple[KeyScope, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +97,7 @@ class KnownCaller:
 
     kind: Literal["loopback", "key", "nobody"]
     name: str
-    scopes: list[KeyScope]
+    scopes: tuple[KeyScope, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +131,7 @@ class CreateKeyRequest(AppRequestModel):
     """Without scopes: to read and write what its maker may. `expires`: a span (90d) or a time."""
 
     label: Annotated[str, Field(min_length=1, max_length=100)]
-    scopes: Annotated[list[KeyScope], Field(max_length=50)] | None = None
+    scopes: Annotated[tuple[KeyScope, ...], Field(max_length=50)] | None = None
     expires: Annotated[str, Field(max_length=64)] | None = None
 
 
@@ -183,17 +170,10 @@ class ApiKeyRoutes:
         """Create a key. It is shown only once."""
         now = self._clock()
         try:
-            wanted = (
-                None
-                if body.scopes is None
-                else tuple(
-                    parse_scope(scope.model_dump(exclude_none=True)) for scope in body.scopes
-                )
-            )
             end = parse_end(body.expires, now) if body.expires else None
-            scopes, expires = self._allowed(call.identity, wanted, end)
+            scopes, expires = self._allowed(call.identity, body.scopes, end)
             made = mint(body.label.strip(), scopes, now=now, expires=expires)
-            self._refuse_unknown(wanted or ())
+            self._refuse_unknown(body.scopes or ())
         except ValueError as error:
             raise web.HTTPBadRequest(text=str(error)) from error
         await asyncio.to_thread(self._authenticator.ring.file.add, made.key)
@@ -245,7 +225,7 @@ class ApiKeyRoutes:
     async def me(self, call: ApiCall) -> KnownCaller:
         """Who the caller is to the daemon, and what they may do."""
         who = call.identity
-        return KnownCaller(who.kind, who.name, scopes_of(who.scopes))
+        return KnownCaller(who.kind, who.name, who.scopes)
 
     @post("/api/auth/codes", _MODULE, "admin", answers={201: SignInCode})
     async def create_code(self, call: ApiCall) -> SignInCode:
@@ -285,7 +265,7 @@ class ApiKeyRoutes:
         _show_once(call)
         return RedeemedKey(made.secret, made.key.id, label, ends.replace(microsecond=0))
 
-    def _refuse_unknown(self, scopes: tuple[Scope, ...]) -> None:
+    def _refuse_unknown(self, scopes: tuple[KeyScope, ...]) -> None:
         """Raises ValueError for an unknown module: a misspelled scope would open nothing."""
         known = [*KNOWN_MODULES, *(one.name for one in self._modules.status())]
         unknown = next((scope.module for scope in scopes if scope.module not in known), None)
@@ -296,8 +276,8 @@ class ApiKeyRoutes:
             )
 
     def _allowed(
-        self, maker: Identity, wanted: tuple[Scope, ...] | None, end: datetime | None
-    ) -> tuple[tuple[Scope, ...], datetime | None]:
+        self, maker: Identity, wanted: tuple[KeyScope, ...] | None, end: datetime | None
+    ) -> tuple[tuple[KeyScope, ...], datetime | None]:
         """Never more than its maker may, nor for longer."""
         if maker.kind != "key":
             return USUAL if wanted is None else wanted, end
@@ -318,7 +298,7 @@ class ApiKeyRoutes:
             "created_at": key.created or _LONG_AGO,
             "last_used_at": used.replace(microsecond=0) if used is not None else None,
             "expires_at": key.expires,
-            "scopes": scopes_of(key.scopes),
+            "scopes": key.scopes,
         }
 
     def _end_of(self, maker: Identity) -> datetime | None:
@@ -328,11 +308,7 @@ class ApiKeyRoutes:
         return next(ends, None) if is_key else None
 
 
-def scopes_of(scopes: Iterable[Scope]) -> list[KeyScope]:
-    return [KeyScope.model_validate(scope_document(scope)) for scope in scopes]
-
-
-def _usual(scopes: tuple[Scope, ...]) -> tuple[Scope, ...]:
+def _usual(scopes: tuple[KeyScope, ...]) -> tuple[KeyScope, ...]:
     less = [replace(scope, capabilities=scope.capabilities - {"admin"}) for scope in scopes]
     return tuple(one for one in less if one.capabilities)
 

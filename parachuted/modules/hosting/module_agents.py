@@ -17,7 +17,6 @@ from parachuted.access.strangers import ORIGINS
 from parachuted.agents.job import AgentResult, ConversationInput, RunResult, Step, ToolCallStep
 from parachuted.agents.permission import PERMISSION
 from parachuted.errors import ActRefusedError, AgentStoppedError, NotFoundError
-from parachuted.modules.checks import mistakes_in
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.prompts import ModulePrompts
 from parachuted.modules.services import AgentResources, AgentSkill, AgentStep, AgentToolCall
@@ -25,6 +24,7 @@ from parachuted.runs.agent_runner import AgentRunner
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.run_request import AgentDefinition, RunOptions, RunRequest, read_options
 from parachuted.runs.skills import Skill
+from parachuted.texts.mistakes import mistakes_in
 from parachuted.vault import VaultPath, printable
 
 _ANSWER = "Answer the question. You have no tools, and cannot ask anyone."

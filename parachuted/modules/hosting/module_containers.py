@@ -49,7 +49,7 @@ from parachuted.errors import (
     EditRefusedError,
     ModuleFailedError,
 )
-from parachuted.keys import KeyRing, Scope, mint
+from parachuted.keys import KeyRing, KeyScope, mint
 from parachuted.modules.hosting.host import (
     CALL_LIMIT_S,
     Args,
@@ -199,7 +199,7 @@ class ModuleContainers:
         """A folder with a socket at which the API answers that module, and a key for it."""
         if self.serve is None:
             raise ModuleFailedError("the API is not open yet")
-        scope = Scope(module=SCOPE, capabilities=frozenset({"write"}))
+        scope = KeyScope(module=SCOPE, capabilities=frozenset({"write"}))
         made = mint(f"module {client.name}", [scope], now=self._clock())
         folder = self._folder / uuid4().hex[:12]
         try:

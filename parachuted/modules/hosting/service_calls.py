@@ -28,7 +28,6 @@ from pydantic_core import PydanticSerializationError
 from parachuted import errors
 from parachuted.access.notes import Note, NoteLink, NoteSection, Upload
 from parachuted.errors import ConflictError, ModuleFailedError
-from parachuted.modules.checks import mistakes_in
 from parachuted.modules.results import BytesResponse, Response, to_json
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import (
@@ -41,6 +40,7 @@ from parachuted.modules.services import (
 )
 from parachuted.runs.granted_vault import GrantedVault
 from parachuted.texts.json_limits import check_json
+from parachuted.texts.mistakes import mistakes_in
 from parachuted.vault import printable
 
 API_SOCKET = "api.sock"

@@ -15,10 +15,10 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from parachuted.errors import NotFoundError, OutdatedError, UnfitError
 from parachuted.home_files.bundled import bundled_folder
-from parachuted.modules.checks import mistakes_in
 from parachuted.modules.registry.copies import ModuleTree, read_tree
 from parachuted.modules.registry.install import FOLDER, LITTER
 from parachuted.modules.registry.manifest import NAME, Manifest, ManifestPermissions
+from parachuted.texts.mistakes import mistakes_in
 from parachuted.texts.visible import visible
 
 TrustLevel: TypeAlias = Literal["verified", "trusted", "untrusted"]

@@ -26,7 +26,6 @@ from pydantic.errors import PydanticUserError
 from typing_extensions import TypedDict
 
 from parachuted.errors import ModuleFailedError, UnfitError
-from parachuted.modules.checks import mistakes_in
 from parachuted.modules.results import (
     Body,
     BytesResponse,
@@ -34,6 +33,7 @@ from parachuted.modules.results import (
     ServerEvent,
     to_json,
 )
+from parachuted.texts.mistakes import mistakes_in
 
 Query: TypeAlias = Mapping[str, str | list[str]]
 

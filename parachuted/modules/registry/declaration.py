@@ -17,7 +17,6 @@ from pydantic.dataclasses import dataclass
 
 from parachuted.access.agent_config import AgentConfig
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.checks import mistakes_in
 from parachuted.modules.declare import (
     LARGEST_BODY,
     STRICT,
@@ -39,6 +38,7 @@ from parachuted.modules.registry.arguments import (
 )
 from parachuted.modules.registry.manifest import Manifest
 from parachuted.modules.settings import SettingSpec, setting_specs
+from parachuted.texts.mistakes import mistakes_in
 
 RESERVED_PATHS: Mapping[str, str] = MappingProxyType(
     {
