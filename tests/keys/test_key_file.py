@@ -121,12 +121,8 @@ def test_an_entry_that_is_not_understood_opens_nothing_and_the_others_do(home):
     held = file.load()
 
     assert [key.name for key in held.keys] == ["tablet"]
-    assert held.faults == (
-        (
-            "key 1 ('phone') opens nothing: scopes.0.capabilities.0: Input should be 'read', 'write' "
-            "or 'admin'"
-        ),
-    )
+    (fault,) = held.faults
+    assert fault.startswith("key 1 ('phone') opens nothing: scopes.0.capabilities.0: Input should")
     file.add(mint("new", USUAL, now=NOW).key)
     assert "- wrote" in file.path.read_text()
     assert [key.name for key in file.load().keys] == ["tablet", "new"]
