@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Literal, TypeAlias
 
-from parachuted.access.agent_config import AgentConfig, SandboxConfig, is_outside
-from parachuted.access.narrowing import AgentNarrowing
+from parachuted.access.agent_config import AgentConfig, AgentNarrowing, SandboxConfig, is_outside
 from parachuted.access.paths import is_code, is_control, is_hidden
 from parachuted.keys import EVERYWHERE, NOWHERE, AccessGrant, PathGlob
 

@@ -1,4 +1,4 @@
-"""Notes as the module API shows them, with hits, context previews and activity.
+"""Notes as the module API shows them, with hits, context previews, activity and edits.
 
 They import nothing of the vault, so a module's own process does not load it for them.
 """
@@ -7,12 +7,46 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, asdict, dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
-from parachuted.access.by_kind import ByKind
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
+
+
+class ByKind:
+    """Annotates a union of dataclasses: as JSON `{"kind": "SetKey", "value": {...}}`."""
+
+    def __get_pydantic_core_schema__(
+        self,
+        source: Any,  # noqa: ANN401  the union, as pydantic hands it
+        handler: GetCoreSchemaHandler,
+    ) -> CoreSchema:
+        kinds = {kind.__name__: kind for kind in get_args(source)}
+
+        def dump(value: object) -> dict[str, object]:
+            name = type(value).__name__
+            if not isinstance(value, source):
+                raise TypeError(f"{name} is not one of {', '.join(kinds)}")
+            return {"kind": name, "value": asdict(value)}
+
+        choices: dict[Any, CoreSchema] = {
+            name: core_schema.typed_dict_schema(
+                {
+                    "kind": core_schema.typed_dict_field(core_schema.literal_schema([name])),
+                    "value": core_schema.typed_dict_field(handler.generate_schema(kind)),
+                },
+                extra_behavior="forbid",
+            )
+            for name, kind in kinds.items()
+        }
+        return core_schema.no_info_after_validator_function(
+            lambda found: found["value"],
+            core_schema.tagged_union_schema(choices, "kind"),
+            serialization=core_schema.plain_serializer_function_ser_schema(dump),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

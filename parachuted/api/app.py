@@ -16,8 +16,7 @@ from parachuted.api.http.server import HttpServer, close_before_body
 from parachuted.api.http.stream import EventStreams
 from parachuted.api.routes.files import FileRoutes, FileStreamRoutes
 from parachuted.api.routes.module_services import ModuleServiceRoutes
-from parachuted.api.routes.note_changes import NoteChangeRoutes
-from parachuted.api.routes.note_moves import NoteMoveRoutes
+from parachuted.api.routes.note_changes import NoteChangeRoutes, NoteMoveRoutes
 from parachuted.api.routes.notes import NoteListingRoutes, NoteRoutes
 from parachuted.api.routes.search import SearchRoutes
 from parachuted.api.routes.sync import SyncRoutes

@@ -5,8 +5,8 @@ The daemon's parts are imported from their own files.
 
 from parachuted import home_files as _home_files
 from parachuted.access.agent_config import AgentConfig as AgentConfig
+from parachuted.access.agent_config import AgentNarrowing as AgentNarrowing
 from parachuted.access.agent_config import SandboxConfig as SandboxConfig
-from parachuted.access.narrowing import AgentNarrowing as AgentNarrowing
 from parachuted.access.notes import Activity as Activity
 from parachuted.access.notes import AppendSection as AppendSection
 from parachuted.access.notes import Hit as Hit

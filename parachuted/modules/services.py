@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Protocol, TypeAlias
 
-from parachuted.access.by_kind import ByKind
-from parachuted.access.notes import Activity
+from parachuted.access.notes import Activity, ByKind
 from parachuted.agents.job import (
     AgentResult,
     PermissionStep,

@@ -15,7 +15,7 @@ from parachuted.access.notes import (
     NotePage,
     Paths,
 )
-from parachuted.access.private_parts import may_be_private
+from parachuted.access.private_text import may_be_private
 from parachuted.access.strangers import says_stranger
 from parachuted.errors import ActRefusedError, ParachuteError, StorageFailedError
 from parachuted.keys import PathGlob

@@ -11,10 +11,9 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 
-from parachuted.access.agent_config import AgentConfig, module_of_agent
+from parachuted.access.agent_config import WIDEST, AgentConfig, AgentNarrowing, module_of_agent
 from parachuted.access.caller import Caller
 from parachuted.access.grant import Entry, narrowing_configs
-from parachuted.access.narrowing import WIDEST, AgentNarrowing
 from parachuted.access.strangers import Taint
 from parachuted.agents.job import ConversationInput, RunLimits, Tool
 from parachuted.errors import ActRefusedError, PathRefusedError

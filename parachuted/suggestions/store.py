@@ -11,8 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 
-from parachuted.access.private_parts import may_be_private
-from parachuted.access.private_text import without_private
+from parachuted.access.private_text import may_be_private, without_private
 from parachuted.errors import ConflictError, NotFoundError, ParachuteError
 from parachuted.state import StateStore
 from parachuted.suggestions.suggestion import (

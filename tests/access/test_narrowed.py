@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from parachuted.access.agent_config import WIDEST, AgentNarrowing
 from parachuted.access.grant import Grant, grant_of, narrowing_configs, restricted_grant
-from parachuted.access.narrowing import WIDEST, AgentNarrowing
 
 GRANT = Grant(
     agent="a",

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from parachuted.access.private_parts import private_parts
 from parachuted.access.private_text import (
     LEFT_OUT,
     added_to_whole,
+    private_parts,
     refuse_losing_private,
     without_private,
 )

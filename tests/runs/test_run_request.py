@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.access.agent_config import AgentConfig, SandboxConfig
+from parachuted.access.agent_config import AgentConfig, AgentNarrowing, SandboxConfig
 from parachuted.access.grant import Grant, build_grant
-from parachuted.access.narrowing import AgentNarrowing
 from parachuted.errors import ActRefusedError
 from parachuted.keys import EVERYWHERE
 from parachuted.runs.run_request import read_options

@@ -17,9 +17,8 @@ from aiohttp.web_urldispatcher import MatchInfoError
 
 from parachuted.access.caller import Caller, WorkRequest
 from parachuted.access.grant import CallerGrant
-from parachuted.api.http.answers import error_body, json_answer
+from parachuted.api.http.answers import bytes_answer, error_body, json_answer
 from parachuted.api.http.authenticator import unauthorized
-from parachuted.api.http.file_answers import bytes_answer
 from parachuted.api.http.module_content import ModuleStream, RequestBody
 from parachuted.api.http.route import ApiCall, Route, handler_of, json_object, query_values
 from parachuted.keys import NOWHERE, Identity

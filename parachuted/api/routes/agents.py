@@ -28,7 +28,7 @@ from parachuted.api.http.route import (
     Path,
     RequestModel,
 )
-from parachuted.api.routes.note_writer import author_of
+from parachuted.api.routes.note_changes import author_of
 from parachuted.errors import AgentUnavailableError, ConflictError, EditRefusedError, NotFoundError
 from parachuted.keys import EVERYWHERE
 from parachuted.modules.listed_agents import (

@@ -16,8 +16,8 @@ from pydantic import Field
 
 from parachuted.access.filter import AccessFilter, unknown
 from parachuted.api.flutter import FileText, Folder, FolderEntry, WrittenFile
+from parachuted.api.http.answers import ANY_TYPE, MEDIA_TYPES, headers_of
 from parachuted.api.http.decorators import get, put
-from parachuted.api.http.file_answers import ANY_TYPE, MEDIA_TYPES, headers_of
 from parachuted.api.http.route import (
     CREATING,
     KNOWN,
@@ -32,7 +32,7 @@ from parachuted.api.http.route import (
     only_new,
     refuse_watching_beyond,
 )
-from parachuted.api.routes.note_writer import author_of, keep_bases, put_file, writable
+from parachuted.api.routes.note_changes import author_of, keep_bases, put_file, writable
 from parachuted.errors import ConflictError, NotFoundError, PathRefusedError
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.sync import FileDigests, can_be_merged

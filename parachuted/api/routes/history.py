@@ -15,7 +15,7 @@ from pydantic import Field, StringConstraints
 from parachuted.access.filter import unknown
 from parachuted.api.http.decorators import get, post
 from parachuted.api.http.route import ApiCall, Path, RequestModel, Whole, refuse_watching_beyond
-from parachuted.api.routes.note_writer import refuse_programs
+from parachuted.api.routes.note_changes import refuse_programs
 from parachuted.history import FileDiff, FileHistory, HistoryQueries, Restore, RestoreResult
 from parachuted.vault import Store, VaultPath
 

@@ -1,42 +1,112 @@
-"""Note changes: edit, replace and delete a note, each a person's recorded change."""
+"""Note changes: edit, replace, move and delete a note, each call a person's recorded change."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+import logging
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 from typing import Annotated, Literal, Self
 
+from aiohttp import web
 from pydantic import ConfigDict, Field, model_validator
 
-from parachuted.api.http.decorators import delete, patch, put
+from parachuted.access.paths import is_approval, is_code
+from parachuted.api.http.decorators import delete, patch, post, put
 from parachuted.api.http.route import (
     CREATING,
     WRITING,
     ApiCall,
     MediaBody,
+    Path,
     RequestModel,
     expected,
     only_new,
     refuse_watching_beyond,
 )
-from parachuted.api.routes.note_writer import author_of, writable
-from parachuted.api.routes.notes import FOLDER, NAMES, note_path
-from parachuted.errors import ConflictError, EditRefusedError, NotFoundError
+from parachuted.api.routes.notes import FOLDER, NAMES, is_note, no_note, note_path
+from parachuted.errors import ConflictError, EditRefusedError, NotFoundError, StorageFailedError
+from parachuted.events import PERSON
 from parachuted.processes.uninterrupted import run_uninterrupted
+from parachuted.search import Search
+from parachuted.sync import PutResult, put_whole
+from parachuted.tools.move import LinkScope, MoveResult, move_file
 from parachuted.vault import (
     AppendToSection,
+    Author,
     DeleteKey,
     Edit,
     ReplaceAll,
     ReplaceSection,
     SetFrontmatterKey,
     Store,
+    VaultIndex,
     VaultPath,
     WriteResult,
     apply_edit,
+    new_id,
     printable,
 )
+
+log = logging.getLogger(__name__)
+
+
+def is_program(path: str) -> bool:
+    """Whether code or approvals are kept there, which nothing writes as notes are written."""
+    return is_code(path) or is_approval(path)
+
+
+def refuse_programs(path: VaultPath) -> None:
+    """Raises EditRefusedError when a program, or what decides on one, would be changed."""
+    if is_code(path):
+        raise EditRefusedError(
+            f"{printable(path)} belongs to a module, which is not written from here"
+        )
+    if is_approval(path):
+        raise EditRefusedError(
+            f"{printable(path)} is a suggestion's, which is not written from here; POST "
+            "/api/suggestions decides on it"
+        )
+
+
+def writable(call: ApiCall, path: VaultPath) -> VaultPath:
+    """Where the file is, links followed. Blocks. Raises NotFoundError and, for programs, 403."""
+    real = call.files.find(path)
+    admin = call.identity.grant("vault", "admin")
+    if admin is not None and admin.alternatives is None:
+        return real
+    for place in (path, real):
+        if is_program(place):
+            raise web.HTTPForbidden(
+                text=f"{printable(place)} is a program's or a suggestion's; only an admin of the "
+                "whole vault may write it"
+            )
+    return real
+
+
+def keep_bases(store: Store, texts: Iterable[tuple[str, bytes]]) -> None:
+    """Keep texts that were read as bases that a write may name; without one it may conflict."""
+    for path, data in texts:
+        try:
+            store.bases.keep(path, data)
+        except StorageFailedError as error:
+            more = {"error": error.message}
+            log.warning("a text that was read could not be kept as a base", extra=more)
+
+
+def author_of(store: Store, call: ApiCall) -> Author:
+    causes = (new_id("c", store.clock()),)
+    key = call.requester.limited_key
+    return Author(by=PERSON.by, causes=causes, key=key, requester=call.requester)
+
+
+def put_file(
+    store: Store, call: ApiCall, author: Author, path: VaultPath, data: bytes, base: str | None
+) -> PutResult:
+    """Write a whole file, found before; `base` as `put_whole` has it. Blocks on the disk."""
+    refuse_watching_beyond(call.reading, store, path, lambda _before: data)
+    return put_whole(store, path, data, author, base=base, sees=call.reading.sees)
+
 
 _LARGEST = 64 << 20
 _SECTION = (
@@ -255,3 +325,97 @@ class NoteChangeRoutes:
         """The store refuses a name that is itself a link."""
         writable(call, path)
         return self._store.delete(path, author_of(self._store, call), base=base)
+
+
+_ENDING = "/move"
+_PATIENCE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class RewrittenNote:
+    path: VaultPath
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class MovedNote:
+    """`left` counts visible links that stay: not writable by the caller, or without a spelling."""
+
+    path: VaultPath
+    source: VaultPath
+    hash: str
+    rewritten: list[RewrittenNote]
+    left: int
+
+
+class MoveNoteRequest(RequestModel):
+    to: Path
+
+
+class NoteMoveRoutes:
+    def __init__(self, store: Store, index: VaultIndex, search: Search) -> None:
+        self._store, self._index, self._search = store, index, search
+
+    @post(
+        FOLDER + "{path:.+}" + _ENDING,
+        "vault",
+        "write",
+        for_path_keys=True,
+        names=NAMES,
+        headers=WRITING,
+    )
+    async def move(self, call: ApiCall, body: MoveNoteRequest) -> MovedNote:
+        """Move a note; links to it are rewritten.
+
+        With `If-Match`: only that text.
+        """
+        path, base, target = note_path(call, _ENDING), expected(call, any_will_do=True), body.to
+        call.touched += [path, target]
+        if not is_note(target):
+            raise no_note(call, target)
+        files = list(self._index.paths())
+        try:
+            moved = await run_uninterrupted(self._move, call, path, target, base, files)
+        except ConflictError as error:
+            raise call.conflict(error, path, target) from None
+        place = moved.written.path
+        await self._store.notice([path, place, *(written.path for written in moved.rewritten)])
+        call.tag(moved.digest)
+        others = [
+            RewrittenNote(written.path, str(written.after))
+            for written in moved.rewritten
+            if written.path != place
+        ]
+        return MovedNote(place, path, moved.digest, others, moved.left)
+
+    def _move(
+        self,
+        call: ApiCall,
+        path: VaultPath,
+        target: VaultPath,
+        base: str | None,
+        files: list[VaultPath],
+    ) -> MoveResult:
+        """Links are followed for folders alone: a name that is itself a link is not moved."""
+        writable(call, path)
+        writable(call, target)
+        refuse_watching_beyond(call.reading, self._store, target, lambda text: text, was=path)
+
+        def linking(file: str) -> set[str]:
+            """Settles the index first, so that notes that were just saved count."""
+            self._search.settle(_PATIENCE_S)
+            return {row.source for row in self._search.catalogue.links_to(file, call.files.sees)}
+
+        return move_file(
+            self._store,
+            path,
+            target,
+            author_of(self._store, call),
+            LinkScope(
+                files=filter(call.files.sees, files),
+                linking=linking,
+                may_write=lambda note: call.files.sees(note) and not is_program(note),
+                are_all=call.files.grant.alternatives is None,
+            ),
+            base=base,
+        )

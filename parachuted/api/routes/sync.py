@@ -14,7 +14,7 @@ from pydantic import Field
 from parachuted.access.filter import AccessFilter
 from parachuted.api.http.decorators import delete, get, post
 from parachuted.api.http.route import ApiCall, AppRequestModel, FolderParameter
-from parachuted.api.routes.note_writer import author_of, keep_bases, put_file, refuse_programs
+from parachuted.api.routes.note_changes import author_of, keep_bases, put_file, refuse_programs
 from parachuted.errors import ConflictError, NotFoundError, ParachuteError, PathRefusedError
 from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.sync import (

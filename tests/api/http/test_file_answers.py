@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parachuted.api.http.file_answers import bytes_answer
+from parachuted.api.http.answers import bytes_answer
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from urllib.parse import quote
 
 import pytest
 
-from parachuted.api.routes.note_writer import refuse_programs
+from parachuted.api.routes.note_changes import refuse_programs
 from parachuted.errors import EditRefusedError
 from parachuted.vault import VaultPath
 from tests.api.calls import call, expect, key_of
