@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from parachuted.errors import PathRefusedError
 from parachuted.home_files.private import is_in, real_path
-from parachuted.vault import printable
+from parachuted.vault import VaultRoot, printable
 
 
 class OwnFolders:
@@ -21,11 +21,8 @@ class OwnFolders:
         self._texts = tuple(texts)
         self._folders = tuple(outside_path(text, home) for text in texts)
 
-    def hold(self, path: PurePosixPath) -> bool:
-        return any(path.is_relative_to(folder) for folder in self._folders)
-
-    def hold_real(self, path: Path) -> bool:
-        """For a path without links: where the folders really are."""
+    def hold(self, path: Path) -> bool:
+        """For a path without links: the folders may be links."""
         return any(is_in(path, real_path(Path(folder))) for folder in self._folders)
 
     def advice(self, folder: str) -> str:
@@ -48,3 +45,11 @@ def outside_path(text: str, home: Path) -> PurePosixPath:
             f"{printable(text[:200])} is not a path outside the vault, such as ~/Projects/garden"
         )
     return PurePosixPath("/", *names)
+
+
+def root_above(real: Path, home: Path) -> VaultRoot:
+    """A root from which each part of the way to `real` is opened without following links, since one
+    may be put there after `real` was checked.
+    """
+    root = VaultRoot(home)
+    return root if real.is_relative_to(root.folder) else VaultRoot(Path("/"))

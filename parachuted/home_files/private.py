@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import stat
@@ -11,6 +12,9 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+from parachuted.errors import PathRefusedError
+
+_STABLE_LOOKS = 5
 _OTHERS_MAY_WRITE, _OTHERS_MAY_ANYTHING = 0o022, 0o077
 
 
@@ -60,9 +64,15 @@ def mark_at(path: Path) -> tuple[int, ...] | None:
 
 def real_path(path: Path) -> Path:
     """Without links on its way. A circle of links stays, where `Path.resolve` raises RuntimeError
-    before Python 3.13.
+    before Python 3.13. PathRefusedError for a link that keeps changing.
     """
-    return Path(os.path.realpath(path))
+    for _ in range(_STABLE_LOOKS):
+        try:
+            return Path(os.path.realpath(path))
+        except OSError as error:  # what was a link a moment ago is a folder now, or gone
+            if error.errno not in {errno.EINVAL, errno.ENOENT}:
+                raise
+    raise PathRefusedError(f"{path.name!r} lies behind a link that is being changed")
 
 
 def is_in(inner: Path, outer: Path) -> bool:

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from parachuted.access.own_folders import OwnFolders, outside_path
+from parachuted.access.own_folders import OwnFolders, outside_path, root_above
 from parachuted.access.paths import is_hidden
 from parachuted.agents.sandbox.archive import ArchiveWriter, LeftOut, ReadRefusedError
 from parachuted.errors import NotFoundError, ParachuteError, PathRefusedError
@@ -45,7 +45,6 @@ def copy_outside(
 ) -> OutsideCopies:
     """Each to `<number>` in the archive; none of `never`, nor what holds one. OSError."""
     copies, files, size = OutsideCopies(), 0, 0
-    home, machine = VaultRoot(user_home), VaultRoot(Path("/"))
     for number, path in enumerate(asked, start=1):
         left_out = LeftOut()
         try:
@@ -53,8 +52,7 @@ def copy_outside(
         except ReadRefusedError as error:
             copies.left_out.append((printable(path), error.message))
             continue
-        root = home if real.is_relative_to(home.folder) else machine
-        for name, data in _files_in(root, real, left_out):
+        for name, data in _files_in(root_above(real, user_home), real, left_out):
             if files >= _MOST_FILES or size >= _MOST_BYTES:
                 limits = f"{_MOST_FILES:,} files or {_MOST_BYTES >> 20} MB"
                 left_out.why[""] = f"more than {limits}; the rest is left out"
@@ -64,7 +62,7 @@ def copy_outside(
         for below, why in left_out.why.items():
             copies.left_out.append((printable(str(real / below)), why))
         copies.copied.append((path, str(number)))
-        if own is None or not own.hold_real(real):
+        if own is None or not own.hold(real):
             copies.strange.append(path)
     return copies
 
@@ -86,9 +84,6 @@ def _place(path: str, user_home: Path, never: tuple[Path, ...]) -> Path:
 
 
 def _files_in(root: VaultRoot, real: Path, left_out: LeftOut) -> Iterator[tuple[str, bytes]]:
-    """Every part of each path below `root` is opened without following links, since one may be put
-    there meanwhile.
-    """
     start = VaultPath(real.relative_to(root.folder))
     with ExitStack() as stack:
         try:

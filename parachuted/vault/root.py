@@ -24,6 +24,7 @@ from parachuted.errors import (
     PathRefusedError,
     StorageFailedError,
 )
+from parachuted.home_files.private import real_path
 from parachuted.vault.ignore import IgnoreRules
 from parachuted.vault.paths import VaultPath, printable
 
@@ -116,7 +117,7 @@ class _Way(threading.local):
 class VaultRoot:
     def __init__(self, folder: Path) -> None:
         """`folder` may itself be a link; it is resolved once, here."""
-        self.folder = Path(os.path.realpath(folder))  # `resolve` raises where links form a circle
+        self.folder = real_path(folder)
         self.ignore = IgnoreRules()
         self._way = _Way()
         self._own: tuple[int, int] | None = None
@@ -175,11 +176,10 @@ class VaultRoot:
 
     def resolve(self, path: VaultPath) -> VaultPath:
         """Follow links inside the vault. PathRefusedError when one leaves it, or keeps changing."""
-        real = self._followed(path)
-        prefix = f"{self.folder}/"
-        if not real.startswith(prefix):
+        real = real_path(self.folder / path)
+        if not real.is_relative_to(self.folder):
             raise PathRefusedError(f"{printable(path)} is a link that leaves the vault")
-        found = VaultPath.parse(real.removeprefix(prefix))
+        found = VaultPath.parse(str(real.relative_to(self.folder)))
         if self._way.is_straight and found != path:
             raise PathRefusedError(
                 f"{printable(path)} is a link now, so it is not what was asked for"
@@ -227,18 +227,6 @@ class VaultRoot:
         """At most `limit` bytes of the beginning, and the whole size. Raises as `read` does."""
         with named_errors(path), self.opened_file(path) as descriptor:
             return os.pread(descriptor, limit, 0), os.fstat(descriptor).st_size
-
-    def _followed(self, path: VaultPath) -> str:
-        for _ in range(_STABLE_READS):
-            try:
-                return os.path.realpath(self.folder / path)
-            except OSError as error:
-                if error.errno not in {
-                    errno.EINVAL,
-                    errno.ENOENT,
-                }:  # what was a link a moment ago is a folder now, or gone
-                    raise
-        raise PathRefusedError(f"{printable(path)} lies behind a link that is being changed")
 
     def _open(self) -> int:
         try:

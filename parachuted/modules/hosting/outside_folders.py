@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parachuted.access.caller import Caller
-from parachuted.access.own_folders import OwnFolders, outside_path
+from parachuted.access.own_folders import OwnFolders, outside_path, root_above
 from parachuted.access.paths import is_hidden
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
 from parachuted.home_files.private import is_in, real_path
 from parachuted.processes.uninterrupted import run_uninterrupted
-from parachuted.vault import VaultPath, VaultRoot, printable
+from parachuted.vault import VaultPath, printable
 
 _LARGEST = 4 << 20
 
@@ -59,19 +59,22 @@ class OutsideFolders:
                 f"the module {self._module} may not read {shown}: permissions.folders does not "
                 "name it"
             )
-        place, real = VaultPath.parse(meant.relative_to(folder).as_posix()), real_path(Path(meant))
+        place = VaultPath.parse(meant.relative_to(folder).as_posix())
+        real = real_path(Path(folder)) / place
         if any(is_in(real, real_path(excluded)) for excluded in self._access.excluded):
             raise ActRefusedError(f"{shown} lies in the vault, or where settings and keys are")
         if is_hidden(place):
             raise PathRefusedError(f"{shown} is hidden: nothing that begins with a dot is read")
-        if not real.exists():
-            raise NotFoundError(f"{shown} is not there")
-        root = VaultRoot(Path(folder))
-        with root.straight():
-            if root.size(place) > _LARGEST:
-                raise EditRefusedError(f"{shown} is larger than {_LARGEST >> 20} MB")
-            data = root.read(place).data
-        if not self._access.own.hold(meant):
+        root = root_above(real, self._access.user_home)
+        opened = VaultPath(real.relative_to(root.folder))
+        try:
+            with root.straight():
+                if root.size(opened) > _LARGEST:
+                    raise EditRefusedError(f"{shown} is larger than {_LARGEST >> 20} MB")
+                data = root.read(opened).data
+        except NotFoundError:
+            raise NotFoundError(f"{shown} is not there") from None
+        if not self._access.own.hold(real):
             advice = self._access.own.advice(path.rpartition("/")[0])
             caller.taint.read(f"the file {shown} ({advice})")
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from parachuted.access.caller import Caller, WorkRequest
@@ -10,6 +12,7 @@ from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, 
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.modules.hosting.outside_folders import OutsideFolders
 from tests.modules.module_rig import outside
+from tests.tools.test_checkout_races import swapping
 
 
 @pytest.fixture
@@ -125,3 +128,15 @@ async def test_without_a_named_folder_or_for_a_limited_caller_nothing_is_read(ho
         folders = OutsideFolders("garden", mine, outside(home), lambda kept=caller: kept)
         with pytest.raises(ActRefusedError, match=match):
             await folders.read("~/Projects/garden/AGENTS.md")
+
+
+async def test_links_swapped_in_lead_no_module_to_what_is_kept_out(tmp_path, home, torture):
+    (home / "Projects/garden/diary.md").write_text("garden\n")
+    access = outside(home, excluded=(home / "Projects/vault",))
+    folders = OutsideFolders("garden", ["~/Projects/garden"], access, Caller)
+    read = set()
+    with swapping(tmp_path / "swaps", (home / "Projects/garden", home / "Projects/vault")):
+        for _ in range(20_000 if torture else 400):
+            with contextlib.suppress(ActRefusedError, NotFoundError, PathRefusedError):
+                read.add(await folders.read("~/Projects/garden/diary.md"))
+    assert read == {"garden\n"}
