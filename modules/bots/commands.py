@@ -47,8 +47,8 @@ AT_ONCE: Final = frozenset({"stop", "status"})
 
 
 def command_of(text: str) -> tuple[str, str]:
-    found = _COMMAND.match(text)
-    return (found[1].lower(), found[2].strip()) if found else ("", text)
+    match = _COMMAND.match(text)
+    return (match[1].lower(), match[2].strip()) if match else ("", text)
 
 
 class Commands:

@@ -256,8 +256,8 @@ class Conversations:
             if not begun["events"]:  # else it would hold up the text
                 await answer.typing()
                 wait_s = _WAIT_S
-        for asked in await self._store.questions_of(update.session_id):
-            await self.close(asked, "No longer asked.")
+        for question in await self._store.questions_of(update.session_id):
+            await self.close(question, "No longer asked.")
         await self._send_files(update, text.whole)
 
     async def _send_files(self, update: Update, text: str) -> None:
@@ -316,7 +316,7 @@ class Conversations:
         """Put a suggestion into the chat, unless it was decided on meanwhile."""
         incoming, longest = update.incoming, self._connector.limits.longest - _MORE_ROOM
         open_ones = await self._store.questions_of("")
-        if sum(one.chat_id == incoming.chat_id for one in open_ones) >= _MOST_SUGGESTIONS:
+        if sum(question.chat_id == incoming.chat_id for question in open_ones) >= _MOST_SUGGESTIONS:
             return  # they wait on the page
         pattern = f"Suggestions/*-{incoming.message_id}.md"
         found = [*await self._module.vault.list(pattern, looks=True), ""][0]
@@ -359,39 +359,39 @@ class Conversations:
 
     async def _pressed(self, incoming: Incoming) -> None:
         """It is good once, and only for whose turn it is."""
-        asked = await self._store.question(
+        question = await self._store.question(
             self._connector.platform, incoming.chat_id, incoming.message_id
         )
-        if asked is None or incoming.button is None or incoming.button >= len(asked.options):
+        if question is None or incoming.button is None or incoming.button >= len(question.options):
             return
-        if asked.owner != incoming.sender_id:
+        if question.owner != incoming.sender_id:
             self._refusals.add(incoming, "button")
             return
-        option = asked.options[incoming.button]
-        if not await self._store.answered(asked):
+        option = question.options[incoming.button]
+        if not await self._store.answered(question):
             return
         who = incoming.sender_name or incoming.sender_id
         said = f"{option}, said {who}."
         try:
-            if asked.session_id:
+            if question.session_id:
                 await self.service.answer_question(
-                    asked.session_id, asked.request_id, {asked.question: option}
+                    question.session_id, question.request_id, {question.question: option}
                 )
             else:
                 decision: Literal["approve", "reject"] = (
                     "approve" if option == _DECISIONS[0] else "reject"
                 )
-                status = await self._module.resolve_suggestion(asked.request_id, decision)
+                status = await self._module.resolve_suggestion(question.request_id, decision)
                 said = f"{said} It was {status}."
         except (NotFoundError, EditRefusedError):
             said = "It was decided elsewhere."
         except ParachuteError as error:  # such as a hook that objects: it waits still
             said = f"{said} {error.message}"
-        await self.close(asked, said)
+        await self.close(question, said)
 
     async def _decided(self, update: Update, request_id: str) -> None:
-        for asked in await self._store.questions_of(update.session_id, request_id):
-            await self.close(asked, "It was decided elsewhere.")
+        for question in await self._store.questions_of(update.session_id, request_id):
+            await self.close(question, "It was decided elsewhere.")
 
     async def close(self, asked: AskedQuestion, how: str) -> None:
         await self._store.answered(asked)

@@ -234,7 +234,7 @@ class DiscordConnector(Connector):
         """What follows from an event; one that is not as documented is left out."""
         try:
             behind = self._behind(name, payload)
-            found = self._reader.incoming(name, payload)
+            incomings = self._reader.incoming(name, payload)
             is_gone = name == "GUILD_DELETE" and not payload.get("unavailable")
             left = {str(payload["id"])} if is_gone else set()
         except ODD:
@@ -244,11 +244,11 @@ class DiscordConnector(Connector):
             self._memory.servers = [server for server in self._memory.servers if server not in left]
             await self._save()
         for channel, server, since in behind:
-            for one in await self._missed(channel, server, since):
-                async for each in self._brought(one):
+            for incoming in await self._missed(channel, server, since):
+                async for each in self._brought(incoming):
                     yield each
-        for one in found:
-            async for each in self._brought(one):
+        for incoming in incomings:
+            async for each in self._brought(incoming):
                 yield each
 
     def _behind(self, name: str, payload: Any) -> list[tuple[str, int, int]]:  # noqa: ANN401  the same
@@ -274,15 +274,15 @@ class DiscordConnector(Connector):
         return found
 
     async def _missed(self, channel: str, server: int, since: int) -> list[Incoming]:
-        asked = self._rest.fetch_messages(int(channel), after=since).limit(_MOST_MISSED)
+        iterator = self._rest.fetch_messages(int(channel), after=since).limit(_MOST_MISSED)
         try:
-            messages = await self._ask(asked)
-            found = [self._reader.message(message, server) for message in messages]
+            messages = await self._ask(iterator)
+            incomings = [self._reader.message(message, server) for message in messages]
         except (RetryLaterError, CredentialsError):
             raise
         except (ConnectorError, *ODD):  # such as a channel that the bot may not read
             return []
-        return [one for one in found if one is not None]
+        return [incoming for incoming in incomings if incoming is not None]
 
     async def _brought(self, incoming: Incoming) -> AsyncIterator[Incoming]:
         """What happened. Who added the bot to a server comes before the first message there that is
@@ -325,7 +325,7 @@ class DiscordConnector(Connector):
         except ConnectorError:
             pass  # it may not look
         if own:
-            return str(max(own, key=lambda one: one.id).user_id)
+            return str(max(own, key=lambda log_entry: log_entry.id).user_id)
         with suppress(ConnectorError):
             await self.send(channel, _UNKNOWN_ADDER)
         return ""

@@ -28,20 +28,20 @@ class Reader:
 
     def incoming(self, name: str, payload: Any) -> list[Incoming]:  # noqa: ANN401  the same
         read = self._factory
-        found: list[Incoming | None] = []
+        incomings: list[Incoming | None] = []
         match name:
             case "MESSAGE_CREATE":
-                found = [self.message(read.deserialize_message(payload))]
+                incomings = [self.message(read.deserialize_message(payload))]
             case "MESSAGE_UPDATE":
-                found = [self._edited(read.deserialize_partial_message(payload))]
+                incomings = [self._edited(read.deserialize_partial_message(payload))]
             case "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK":
                 ids = list(payload["ids"]) if "ids" in payload else [payload["id"]]
-                found = [_deleted(payload, str(int(entry_id))) for entry_id in ids]
+                incomings = [_deleted(payload, str(int(entry_id))) for entry_id in ids]
             case "INTERACTION_CREATE" if (
                 payload["type"] == hikari.InteractionType.MESSAGE_COMPONENT
             ):
-                found = [self._press(payload)]
-        return [one for one in found if one is not None]
+                incomings = [self._press(payload)]
+        return [incoming for incoming in incomings if incoming is not None]
 
     def message(self, said: hikari.PartialMessage, server: int = 0) -> Incoming | None:
         author, server = said.author, int(said.guild_id or server)
@@ -78,11 +78,11 @@ class Reader:
             parent_id=str(server or ""),
         )
 
-    def _quoted(self, said: hikari.PartialMessage) -> tuple[str, Quote | None, bool]:
+    def _quoted(self, message: hikari.PartialMessage) -> tuple[str, Quote | None, bool]:
         """A message's own text, what it forwards or answers, and whether that is the bot's."""
-        text, answered = said.content or "", said.referenced_message
-        if said.message_snapshots:
-            return text, Quote(text=_words(said)), False
+        text, answered = message.content or "", message.referenced_message
+        if message.message_snapshots:
+            return text, Quote(text=_words(message)), False
         if not answered or not answered.author:
             return text, None, False
         author, words = answered.author, _words(answered)
@@ -93,12 +93,14 @@ class Reader:
         name = author.display_name or ""
         return text, Quote(text=words, sender_id=str(author.id), sender_name=name), False
 
-    def _edited(self, said: hikari.PartialMessage) -> Incoming | None:
+    def _edited(self, message: hikari.PartialMessage) -> Incoming | None:
         """An edit; Discord's own, such as that it looked at a link, has no time."""
-        found = self.message(said) if said.edited_timestamp else None
-        if found is None or not found.text:
+        incoming = self.message(message) if message.edited_timestamp else None
+        if incoming is None or not incoming.text:
             return None
-        return replace(found, kind="edited", update_id=f"{said.id} {said.edited_timestamp}")
+        return replace(
+            incoming, kind="edited", update_id=f"{message.id} {message.edited_timestamp}"
+        )
 
     def _press(self, press: Mapping[str, Any]) -> Incoming | None:
         user, server = press.get("user") or press["member"]["user"], press.get("guild_id")

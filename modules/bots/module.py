@@ -161,11 +161,11 @@ class BotsModule(BotRoutes):
             self.log.warning("a suggestion is not shown in its chat: %s", error.message)
 
     async def _resolved(self, suggestion_id: str, status: str) -> None:
-        for asked in await self.store.questions_of("", suggestion_id):
-            bot = self.bots.get(asked.platform)
+        for question in await self.store.questions_of("", suggestion_id):
+            bot = self.bots.get(question.platform)
             if bot is not None:
                 try:
-                    await bot.conversations.close(asked, f"It was {status} elsewhere.")
+                    await bot.conversations.close(question, f"It was {status} elsewhere.")
                 except ParachuteError as error:  # such as a message that was deleted there
                     self.log.warning("a decided suggestion keeps its buttons: %s", error.message)
 

@@ -44,9 +44,9 @@ class Pairing:
         known = await self._store.pairings()
         found = next(
             (
-                one
-                for one in known
-                if (one.platform, one.sender_id) == (platform, incoming.sender_id)
+                request
+                for request in known
+                if (request.platform, request.sender_id) == (platform, incoming.sender_id)
             ),
             None,
         )
@@ -81,11 +81,11 @@ class Pairing:
 
     async def take(self, name: str) -> PairingRequest:
         """The request with that code or `platform:sender`, which is answered now. NotFoundError."""
-        for one in await self.pending():
+        for request in await self.pending():
             if (
-                name.upper() == one.code or name == request_id(one)
-            ) and await self._store.drop_pairing(one.platform, one.sender_id, one.code):
-                return one
+                name.upper() == request.code or name == request_id(request)
+            ) and await self._store.drop_pairing(request.platform, request.sender_id, request.code):
+                return request
         raise NotFoundError(
             f"no one waits with the code {name[:80]}; a code is good for ten minutes; write "
             "to the bot again to get another"
@@ -93,14 +93,14 @@ class Pairing:
 
     async def deny(self, name: str) -> PairingRequest:
         """That code was one of three all the same."""
-        one = await self.take(name)
-        await self._store.put_pairing(replace(one, code="", at=one.at - _GOOD_FOR_S))
-        return one
+        request = await self.take(name)
+        await self._store.put_pairing(replace(request, code="", at=request.at - _GOOD_FOR_S))
+        return request
 
 
-def _age(one: PairingRequest, at: float) -> float:
+def _age(request: PairingRequest, at: float) -> float:
     """Its seconds; where the clock was set back, those too."""
-    return abs(at - one.at)
+    return abs(at - request.at)
 
 
 def request_id(one: PairingRequest) -> str:

@@ -238,7 +238,7 @@ class BotRoutes(ChatRoutes):
     @route("GET", "/pairing", capability="admin")
     async def list_pairings(self) -> PendingPairings:
         """Who waits to be paired."""
-        return {"pending": [_pairing(one) for one in await self.pairing.pending()]}
+        return {"pending": [_pairing(request) for request in await self.pairing.pending()]}
 
     @route("POST", "/pairing/{pairing_id}/approve", capability="admin", tolerant=True)
     async def approve(self, pairing_id: Name, trust_level: TrustLevel | None = None) -> Done:
@@ -260,9 +260,9 @@ class BotRoutes(ChatRoutes):
             return {**(await self.status()), "pending": [_pairing(one) for one in waiting]}
         lines = [_line(name, self._status(name)) for name in PLATFORMS]
         lines += [
-            f"{one.sender_name} ({one.sender_id}) waits on {one.platform}: "
-            f"`parachute bots pairing approve {one.code}`"
-            for one in waiting
+            f"{request.sender_name} ({request.sender_id}) waits on {request.platform}: "
+            f"`parachute bots pairing approve {request.code}`"
+            for request in waiting
         ]
         return "\n".join(lines)
 
@@ -421,7 +421,7 @@ class BotRoutes(ChatRoutes):
             "group_trust_level": settings.group_trust_level,
             "response_mode": settings.response_mode,
             "allowed_users": [*settings.users],
-            "users": {user_id: one.name for user_id, one in settings.users.items()},
+            "users": {user_id: user.name for user_id, user in settings.users.items()},
             "fields": [asdict(field) for field in fields],
             "problem": lacking(platform),
             "homeserver_url": settings.credentials.get("homeserver_url", ""),
@@ -449,13 +449,13 @@ class _NoCursor:
         del text
 
 
-def _pairing(one: PairingRequest) -> PendingPairing:
+def _pairing(request: PairingRequest) -> PendingPairing:
     return {
-        "id": request_id(one),
-        "platform": one.platform,
-        "sender_id": one.sender_id,
-        "sender_name": one.sender_name,
-        "code": one.code,
+        "id": request_id(request),
+        "platform": request.platform,
+        "sender_id": request.sender_id,
+        "sender_name": request.sender_name,
+        "code": request.code,
     }
 
 

@@ -53,7 +53,7 @@ def _cut(head: str, rest: str, longest: int, size: Callable[[str], int]) -> int:
             high = middle - 1
     least = int(low * _LEAST)
     for place, pattern in enumerate(_BREAKS):
-        ends = [found.end() for found in pattern.finditer(rest, 0, low)]
+        ends = [match.end() for match in pattern.finditer(rest, 0, low)]
         for end in reversed([end for end in ends if end > least][-50:]):
             if place or not _open_fence(head + rest[:end]):
                 return end
@@ -68,8 +68,8 @@ def _closed(text: str) -> str:
 def _open_fence(text: str) -> str:
     """The line that opened the code block in which the text ends; empty where it ends in none."""
     opening = ""
-    for found in _FENCE.finditer(text):
-        mark, info = found[1], found[2]
+    for match in _FENCE.finditer(text):
+        mark, info = match[1], match[2]
         if not opening:
             if mark[0] == "~" or "`" not in info:
                 opening = f"{mark}{info}"

@@ -122,7 +122,7 @@ class Store:
     async def add(self, platform: str, incoming: Incoming) -> Update | None:
         """None: it is a duplicate."""
         document = json.dumps(incoming.document())
-        found = await self._select(
+        rows = await self._select(
             "INSERT OR IGNORE INTO updates (platform, update_id, chat_id, parent_id, source_id, "
             "incoming) VALUES (?, ?, ?, ?, ?, ?) RETURNING number",
             platform,
@@ -132,9 +132,9 @@ class Store:
             incoming.message_id,
             document,
         )
-        if not found:
+        if not rows:
             return None
-        number = found[0]["number"]
+        number = rows[0]["number"]
         if number % 100 == 0:
             await self._write(_FORGET_OLD, number - _MOST_DONE)
         return Update(number=number, platform=platform, incoming=incoming)
@@ -145,14 +145,14 @@ class Store:
 
     async def message_of(self, platform: str, chat_id: str, source_id: str) -> Update | None:
         """The update that brought a message of a chat, if it is one of a session's."""
-        found = await self._select(
+        rows = await self._select(
             "SELECT * FROM updates WHERE platform = ? AND source_id = ? AND message_id <> '' "
             "AND ? IN (chat_id, parent_id) ORDER BY number LIMIT 1",
             platform,
             source_id,
             chat_id,
         )
-        return _update(found[0]) if found else None
+        return _update(rows[0]) if rows else None
 
     async def save(self, update: Update) -> None:
         await self._write(
@@ -196,14 +196,14 @@ class Store:
 
     async def question(self, platform: str, chat_id: str, message_id: str) -> AskedQuestion | None:
         """The question that a message asks, while it is open."""
-        found = await self._select(
+        rows = await self._select(
             "SELECT * FROM questions WHERE platform = ? AND message_id = ? "
             "AND ? IN (chat_id, parent_id)",
             platform,
             message_id,
             chat_id,
         )
-        return _question(found[0]) if found else None
+        return _question(rows[0]) if rows else None
 
     async def questions_of(self, session_id: str, request_id: str = "") -> list[AskedQuestion]:
         query = "SELECT * FROM questions WHERE session_id = ? AND ? IN ('', request_id)"
@@ -211,14 +211,14 @@ class Store:
 
     async def last_said(self, platform: str, chat_id: str, session_id: str) -> Incoming | None:
         """The last message of a chat that is in the session; its text may be gone."""
-        found = await self._select(
+        rows = await self._select(
             "SELECT incoming FROM updates WHERE platform = ? AND chat_id = ? AND session_id = ? "
             "AND message_id <> '' ORDER BY number DESC LIMIT 1",
             platform,
             chat_id,
             session_id,
         )
-        return Incoming.of(json.loads(found[0][0])) if found else None
+        return Incoming.of(json.loads(rows[0][0])) if rows else None
 
     async def answered(self, asked: AskedQuestion) -> bool:
         """Forget a question; whether it was open."""
@@ -236,8 +236,8 @@ class Store:
 
     async def chats(self) -> list[tuple[str, Incoming]]:
         """The last message of each chat that a person wrote in, and its platform."""
-        found = await self._select(_LAST_SAID)
-        return [(row["platform"], Incoming.of(json.loads(row["incoming"]))) for row in found]
+        rows = await self._select(_LAST_SAID)
+        return [(row["platform"], Incoming.of(json.loads(row["incoming"]))) for row in rows]
 
     async def sessions(self, platform: str, chat_id: str) -> list[str]:
         """The newest first."""
@@ -263,8 +263,8 @@ class Store:
 
     async def pairings(self) -> list[PairingRequest]:
         """The oldest first."""
-        found = await self._select("SELECT * FROM pairings ORDER BY at")
-        return [PairingRequest(**dict(row)) for row in found]
+        rows = await self._select("SELECT * FROM pairings ORDER BY at")
+        return [PairingRequest(**dict(row)) for row in rows]
 
     async def put_pairing(self, one: PairingRequest) -> None:
         query = "INSERT OR REPLACE INTO pairings VALUES (?, ?, ?, ?, ?, ?, ?)"

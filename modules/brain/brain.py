@@ -60,7 +60,7 @@ class Brain(Writer):
             for hit in await asyncio.to_thread(recall.search, query, limit, only=is_wanted):
                 found.setdefault(hit.path, hit.text)
         else:
-            found = dict.fromkeys((one.path for one in index), "")
+            found = dict.fromkeys((entity.path for entity in index), "")
         wanted = (one for path in found if is_wanted(path) and (one := index.at(path)))
         results: list[rows.EntityRow] = []
         async for one in self.store.readable(wanted):
@@ -113,19 +113,19 @@ class Brain(Writer):
         await self.store.has_notes.wait()
         most = max(1, min(num_results, _MOST))
         looked_for = most * _SPARE if exclude else most
-        found = await asyncio.to_thread(self.store.recall.search, query, looked_for)
+        recalled_passages = await asyncio.to_thread(self.store.recall.search, query, looked_for)
         wanted = [
             one
-            for one in found
+            for one in recalled_passages
             if not (exclude and one.path.startswith(exclude))
             and (one.is_match or not only_matches)
             and one.score >= min_score
         ][:most]
         seen = await self.store.present(one.path for one in wanted)
         results = [
-            rows.recalled_row(self.store.index.at(one.path), one)
-            for one in wanted
-            if one.path in seen
+            rows.recalled_row(self.store.index.at(recalled_passage.path), recalled_passage)
+            for recalled_passage in wanted
+            if recalled_passage.path in seen
         ]
         matches = sum(result["is_match"] for result in results)
         return rows.Recollection(query=query, results=results, count=len(results), matches=matches)
@@ -162,7 +162,7 @@ class Brain(Writer):
     async def types(self) -> list[rows.TypeShown]:
         """All types of entities with their fields, and how many entities have each."""
         await self.store.ready()
-        counts = Counter(one.type for one in self.store.index)
+        counts = Counter(entity.type for entity in self.store.index)
         by_name = self.store.types.by_name
         return [rows.type_shown(kind, counts[name]) for name, kind in by_name.items()]
 
@@ -226,13 +226,13 @@ class Brain(Writer):
         seen = await self._readable(one.entity.path for one in reached)
         return [
             rows.related_row(
-                seen[one.entity.path],
-                one.depth,
-                one.edge,
-                is_out=one.edge.target == one.entity.path,
+                seen[reached_entity.entity.path],
+                reached_entity.depth,
+                reached_entity.edge,
+                is_out=reached_entity.edge.target == reached_entity.entity.path,
             )
-            for one in reached
-            if one.entity.path in seen
+            for reached_entity in reached
+            if reached_entity.entity.path in seen
         ]
 
     @interface("BrainInterface")
@@ -351,15 +351,15 @@ class Brain(Writer):
 
     async def find_para(self, para_id: str) -> dict[str, str] | None:
         await self.store.ready()
-        found = self.store.index.find(para_id) if self.store.index.has_id(para_id) else None
-        if found is None or not await self.store.present([found.path]):
+        entity = self.store.index.find(para_id) if self.store.index.has_id(para_id) else None
+        if entity is None or not await self.store.present([entity.path]):
             return None
         return {
-            "para_id": found.para_id,
-            "type": found.type,
-            "path": found.path,
-            "title": found.name,
-            "url": f"/api/brain/entities/by_id?id={found.para_id}",
+            "para_id": entity.para_id,
+            "type": entity.type,
+            "path": entity.path,
+            "title": entity.name,
+            "url": f"/api/brain/entities/by_id?id={entity.para_id}",
         }
 
     async def problems(self) -> list[Finding]:
@@ -376,7 +376,7 @@ class Brain(Writer):
 
     async def _readable(self, paths: Iterable[str]) -> dict[str, Entity]:
         seen = await self.store.present(paths)
-        return {path: one for path in seen if (one := self.store.index.at(path)) is not None}
+        return {path: entity for path in seen if (entity := self.store.index.at(path)) is not None}
 
 
 def _day(text: str | None) -> str | None:

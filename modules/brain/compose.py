@@ -64,7 +64,7 @@ def scalar(value: str | float) -> str:
     if _PLAIN.fullmatch(value) and value.lower() not in _WORDS and "---" not in value:
         return value
     text = json.dumps(value, ensure_ascii=False)
-    text = re.sub("[\x7f-\x9f\u2028\u2029\ufeff]", lambda found: f"\\u{ord(found[0]):04x}", text)
+    text = re.sub("[\x7f-\x9f\u2028\u2029\ufeff]", lambda match: f"\\u{ord(match[0]):04x}", text)
     return text.replace("---", "\\u002d--")  # readers of the app's end the frontmatter at it
 
 

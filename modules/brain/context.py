@@ -67,13 +67,13 @@ async def read_instructions(
 ) -> tuple[str, str] | None:
     """The AGENTS.md of an entity's project: its path, and its text or why it was not read."""
     for path in _places(entity):
-        found: list[Finding] = []
-        with reading(path, found), suppress(NotFoundError):
+        findings: list[Finding] = []
+        with reading(path, findings), suppress(NotFoundError):
             outside = path.startswith(("~/", "/"))
             text = await (folders.read(path) if outside else vault.read(path))
             return path, visible_to_agents(text)
-        if found:
-            return path, f"(not read: {found[0].problem})"
+        if findings:
+            return path, f"(not read: {findings[0].problem})"
     return None
 
 

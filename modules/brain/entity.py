@@ -38,18 +38,18 @@ ALWAYS = Period()
 def split_period(line: str) -> tuple[str, Period]:
     """The line without the period at its end, and that; a day that no calendar has is text."""
     at = line.rfind("(")  # nothing else begins one, and most lines have none
-    found = _ENDING.match(line, len(line[:at].rstrip())) if at >= 0 else None
-    if found is None:
+    match = _ENDING.match(line, len(line[:at].rstrip())) if at >= 0 else None
+    if match is None:
         return line, ALWAYS
-    word = (found["word"] or "").lower()
-    first = None if word in _UNTIL else found["date"] or found["first"]
-    last = None if word in _SINCE else found["date"] or found["last"]
+    word = (match["word"] or "").lower()
+    first = None if word in _UNTIL else match["date"] or match["first"]
+    last = None if word in _SINCE else match["date"] or match["last"]
     if last and not last[0].isdigit():
         last = None
     since, until = first and first_day(first), last and last_day(last)
     if (first and not since) or (last and not until):
         return line, ALWAYS
-    return line[: found.start()].rstrip(), Period(since or None, until or None)
+    return line[: match.start()].rstrip(), Period(since or None, until or None)
 
 
 def first_day(date: str) -> str:
@@ -171,8 +171,8 @@ def read_entity(
     fields = {key: value for key, value in frontmatter.items() if key not in own}
     facts = tuple(lines.facts)
     problems += (
-        f"{one.text!r} and {other.text!r} both hold: end one, as in `(until 2024)`"
-        for one, other in contradictions(facts)
+        f"{fact.text!r} and {other.text!r} both hold: end one, as in `(until 2024)`"
+        for fact, other in contradictions(facts)
     )
     return Entity(
         para_id=_text(frontmatter, "para_id", problems),
@@ -196,10 +196,10 @@ def read_entity(
 def contradictions(facts: Iterable[Fact]) -> Iterator[tuple[Fact, Fact]]:
     current: dict[str, Fact] = {}
     for fact in facts:
-        found = _FIELD.fullmatch(fact.text) if fact.section == _FACTS else None
-        if found is None or fact.period.until is not None:
+        match = _FIELD.fullmatch(fact.text) if fact.section == _FACTS else None
+        if match is None or fact.period.until is not None:
             continue
-        other = current.setdefault(found[1].casefold(), fact)
+        other = current.setdefault(match[1].casefold(), fact)
         if other.text != fact.text:
             yield other, fact
 
@@ -221,21 +221,21 @@ def relationship_of(item: str, line: int) -> Iterator[Relationship]:
 
 def _relationships_in(said: str, period: Period, line: int) -> Iterator[Relationship]:
     links = list(_links(said)) if "[" in said else []
-    for found in links:
+    for match in links:
         label = ""
         if len(links) == 1:
-            label = _label(said[: found.start()], said[found.end() :])
+            label = _label(said[: match.start()], said[match.end() :])
         yield Relationship(
-            target=_target(found), label=label.strip(), text=said, period=period, line=line
+            target=_target(match), label=label.strip(), text=said, period=period, line=line
         )
 
 
 def _label(before: str, after: str) -> str:
     if not before.strip():
-        found = _SAYS_AFTER.fullmatch(after)
+        match = _SAYS_AFTER.fullmatch(after)
     else:
-        found = None if after.strip() else _SAYS_BEFORE.fullmatch(before)
-    return found[1] if found else ""
+        match = None if after.strip() else _SAYS_BEFORE.fullmatch(before)
+    return match[1] if match else ""
 
 
 class _Lines:
@@ -264,8 +264,8 @@ class _Lines:
             if section == _RELATIONSHIPS:
                 self.relationships += _relationships_in(text, period, number)
                 return
-        for found in _links(line):
-            self.relationships.append(Relationship(target=_target(found), line=number))
+        for match in _links(line):
+            self.relationships.append(Relationship(target=_target(match), line=number))
 
 
 def _outside_code(body: str, first: int) -> Iterable[tuple[int, str]]:
@@ -291,8 +291,8 @@ def _links(text: str) -> Iterator[re.Match[str]]:
     return _LINK.finditer(text)
 
 
-def _target(found: re.Match[str]) -> str:
-    return (found["wiki"] or found["file"]).strip()
+def _target(match: re.Match[str]) -> str:
+    return (match["wiki"] or match["file"]).strip()
 
 
 def _of_fields(fields: Mapping[str, Json]) -> Iterator[Relationship]:
@@ -303,8 +303,8 @@ def _of_fields(fields: Mapping[str, Json]) -> Iterator[Relationship]:
             if key.casefold() == _RELATIONSHIPS:
                 yield from relationship_of(one, 0)
             else:
-                for found in _links(one):
-                    yield Relationship(target=_target(found), label=key, text=one)
+                for match in _links(one):
+                    yield Relationship(target=_target(match), label=key, text=one)
 
 
 def _type(path: str, said: str, types: Mapping[str, str]) -> tuple[str, bool]:

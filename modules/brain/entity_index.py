@@ -54,11 +54,11 @@ class EntityIndex:
         return len(self._counting)
 
     def __iter__(self) -> Iterator[Entity]:
-        return iter(sorted(self._counting.values(), key=lambda one: one.path))
+        return iter(sorted(self._counting.values(), key=lambda entity: entity.path))
 
     @property
     def files(self) -> list[Entity]:
-        return sorted(self._files.values(), key=lambda one: one.path)
+        return sorted(self._files.values(), key=lambda entity: entity.path)
 
     def at(self, path: str) -> Entity | None:
         return self._files.get(path)
@@ -109,11 +109,11 @@ class EntityIndex:
 
     def linked(self, target: str) -> Entity | None:
         """The entity that a link means: by path, file name, or a name that only one has."""
-        found = self.find(target.rpartition("/../")[2].removeprefix("../").removeprefix("./"))
-        if found is None:
+        entity = self.find(target.rpartition("/../")[2].removeprefix("../").removeprefix("./"))
+        if entity is None:
             paths = self._by_fold.get(fold_name(target), ())
-            found = self._counting[paths[0]] if len(paths) == 1 else None
-        return found
+            entity = self._counting[paths[0]] if len(paths) == 1 else None
+        return entity
 
     def linking(self, entity: Entity) -> list[Entity]:
         """Those with a link that may mean this one: `linked` says of each link whether it does."""

@@ -54,7 +54,7 @@ class Graph:
         on: str | None = None,
     ) -> list[Reached]:
         """The nearest first, each once, at most 2,000; `type` limits the result, not the walk."""
-        found: list[Reached] = []
+        reached_entities: list[Reached] = []
         seen, border = {start.path}, [start]
         for step in range(1, min(depth, MOST_DEPTH) + 1):
             next_border = []
@@ -63,13 +63,13 @@ class Graph:
                     if other.path in seen or not edge.holds(on):
                         continue
                     if len(seen) > MOST_NODES:
-                        return found
+                        return reached_entities
                     seen.add(other.path)
                     next_border.append(other)
                     if type is None or other.type == type:
-                        found.append(Reached(other, step, edge))
+                        reached_entities.append(Reached(other, step, edge))
             border = next_border
-        return found
+        return reached_entities
 
     def backlinks(self, entity: Entity) -> list[tuple[Entity, Edge]]:
         found = [(other, edge) for edge, other in self._beside(entity, "in")]

@@ -70,8 +70,8 @@ class MentionFinder:
         return found
 
     async def surest(self, text: str, entity: Entity) -> Mention | None:
-        found = [one for one, named in await self._mentions(text) if named.path == entity.path]
-        return max(found, key=lambda one: one.confidence, default=None)
+        mentions = [one for one, named in await self._mentions(text) if named.path == entity.path]
+        return max(mentions, key=lambda mention: mention.confidence, default=None)
 
     async def excerpt(self, note: Note, entity: Entity) -> str:
         text = without_private(note)[note.body_start :]
@@ -207,14 +207,14 @@ def mentions_of(note: Note) -> list[str]:
 def names_in(text: str) -> Iterator[tuple[str, str]]:
     """Names in the text with the type that the words before them suggest, in order."""
     visible = hide(text)
-    for found in _PERSON.finditer(visible):
+    for match in _PERSON.finditer(visible):
         words: list[str] = []
-        for word in found[1].split(" "):
+        for word in match[1].split(" "):
             if not word[0].isupper() or fold_name(word) in ORDINARY:
                 break
             words.append(word)
         if words and len(words[0]) >= _SHORTEST:
             yield " ".join(words), "person"
-    for found in _TOPIC.finditer(visible):
-        if not any(fold_name(word) in ORDINARY for word in found[1].split(" ")):
-            yield found[1], "topic"
+    for match in _TOPIC.finditer(visible):
+        if not any(fold_name(word) in ORDINARY for word in match[1].split(" ")):
+            yield match[1], "topic"

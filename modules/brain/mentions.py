@@ -66,18 +66,18 @@ def hide(text: str) -> str:
     return _NO_PROSE.sub(_cover, text)
 
 
-def _cover(found: re.Match[str]) -> str:
-    if found["escape"]:
-        return found[0]
-    return "\n".join(HIDDEN * len(line) for line in found[0].split("\n"))
+def _cover(match: re.Match[str]) -> str:
+    if match["escape"]:
+        return match[0]
+    return "\n".join(HIDDEN * len(line) for line in match[0].split("\n"))
 
 
 def wikilinks(text: str) -> Iterator[tuple[int, int, str]]:
     """Where wikilinks stand that are no code: from which character to which, and their target."""
     visible = hide(text.replace("[[", "((").replace("]]", "))"))
-    for found in _TARGET.finditer(text):
-        if visible[found.start()] != HIDDEN:
-            yield found.start(), found.end(), found[1].strip()
+    for match in _TARGET.finditer(text):
+        if visible[match.start()] != HIDDEN:
+            yield match.start(), match.end(), match[1].strip()
 
 
 def _set_of(words: str) -> frozenset[str]:
@@ -244,21 +244,21 @@ class MentionIndex:
         ]:
             if at < after:
                 continue
-            found = self._longest(text, words, at) if words.folded[at] in lengths else None
-            if found is None and stems[at] in names:
-                found = _hit(text, words, at, at + 1, names[stems[at]])
-            if found is not None:
-                after = found.after
-                yield found
+            hit = self._longest(text, words, at) if words.folded[at] in lengths else None
+            if hit is None and stems[at] in names:
+                hit = _hit(text, words, at, at + 1, names[stems[at]])
+            if hit is not None:
+                after = hit.after
+                yield hit
 
     def _longest(self, text: str, words: Words, at: int) -> _Hit | None:
         for length in sorted(self._lengths[words.folded[at]], reverse=True):
             part = words.folded[at : at + length]
             called = self._names.get(" ".join([*part[:-1], singular(part[-1])]))
             if called and len(part) == length:
-                found = _hit(text, words, at, at + length, called)
-                if found is not None:
-                    return found
+                hit = _hit(text, words, at, at + length, called)
+                if hit is not None:
+                    return hit
         return None
 
     def _judged(

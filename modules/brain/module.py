@@ -284,20 +284,22 @@ class BrainModule(Module):
         """Entities of all types, or of one, by name; `q` is a part of a name or alias."""
         store = self.brain.store
         await store.ready()
-        found = listed(store.index, type, q)
-        part = [rows.row(one) async for one in store.readable(found[offset : offset + limit])]
-        return EntityRows(results=part, count=len(found), offset=offset)
+        entities = listed(store.index, type, q)
+        part = [
+            rows.row(entity) async for entity in store.readable(entities[offset : offset + limit])
+        ]
+        return EntityRows(results=part, count=len(entities), offset=offset)
 
     @route("GET", "/entities/{type}")
     async def list_entities(self, type: str, limit: Limit = 100, offset: Offset = 0) -> EntityPage:
         """Entities of a type, by name."""
         store = self.brain.store
         await store.ready()
-        found, kind = listed(store.index, type), store.types.by_name.get(type)
+        entities, kind = listed(store.index, type), store.types.by_name.get(type)
         part = [
-            rows.flat(one, kind) async for one in store.readable(found[offset : offset + limit])
+            rows.flat(one, kind) async for one in store.readable(entities[offset : offset + limit])
         ]
-        return EntityPage(results=part, count=len(found), offset=offset)
+        return EntityPage(results=part, count=len(entities), offset=offset)
 
     @route("POST", "/entities", tolerant=True)
     async def create_entity(
@@ -417,8 +419,8 @@ class BrainModule(Module):
 
     async def _shown(self, spelling: str) -> dict[str, Json]:
         store = self.brain.store
-        found = await store.read(await store.find(spelling))
-        return rows.flat(found, store.types.by_name.get(found.type))
+        entity = await store.read(await store.find(spelling))
+        return rows.flat(entity, store.types.by_name.get(entity.type))
 
 
 def _with_body(data: Data, beside: Data) -> Data:

@@ -297,8 +297,8 @@ class RecallIndex:
         }
 
     def _path(self, row: int) -> str:
-        found = self._database.execute("SELECT path FROM notes WHERE id = ?", (row,))
-        return str(found.fetchone()[0])
+        cursor = self._database.execute("SELECT path FROM notes WHERE id = ?", (row,))
+        return str(cursor.fetchone()[0])
 
     def _add_near(self, found: dict[int, _Found], asked: Array, limit: int, doubt: float) -> None:
         """Meaning counts for the part of the question of which a note holds no word."""
@@ -319,8 +319,8 @@ class RecallIndex:
             found[row] = one._replace(score=one.score + doubt * (1 - one.share) * part)
 
     def _passage(self, row: int, number: int) -> str:
-        found = self._database.execute("SELECT body FROM texts WHERE rowid = ?", (row,))
-        (body,) = found.fetchone()
+        cursor = self._database.execute("SELECT body FROM texts WHERE rowid = ?", (row,))
+        (body,) = cursor.fetchone()
         start, stop = passages(body)[number]
         return str(body[start:stop])
 

@@ -174,13 +174,13 @@ class EntityStore:
 
     async def _read_types(self) -> Types | None:
         """None where the caller may not read them: one who may will say that they changed."""
-        found: list[Finding] = []
-        with reading(type_file.PATH, found), suppress(NotFoundError):
+        findings: list[Finding] = []
+        with reading(type_file.PATH, findings), suppress(NotFoundError):
             try:
                 return type_file.read_types(await self.vault.read(type_file.PATH))
             except ActRefusedError:
                 return None
-        return replace(DEFAULTS, problems=tuple(one.problem for one in found))
+        return replace(DEFAULTS, problems=tuple(finding.problem for finding in findings))
 
     async def _retype(self) -> None:
         """No entity's file is read: who changed the types may not see all of them."""
@@ -210,19 +210,19 @@ class EntityStore:
 
     @contextmanager
     def _as_fault(self, path: str) -> Iterator[None]:
-        found: list[Finding] = []
+        findings: list[Finding] = []
         self.faults.pop(path, None)
-        with reading(path, found):
+        with reading(path, findings):
             yield
-        if found:
-            self.faults[path] = found[0]
+        if findings:
+            self.faults[path] = findings[0]
 
     def _put(self, note: Note) -> Entity:
-        found = read_note(note, self.types)
+        entity = read_note(note, self.types)
         if said := _fault(note):
             self.faults[note.path] = Finding(path=note.path, problem=said)
-        self.index.put(replace(found, body=found.body[:_PREVIEW], facts=()))
-        return found
+        self.index.put(replace(entity, body=entity.body[:_PREVIEW], facts=()))
+        return entity
 
     async def _keep(self, texts: Sequence[NoteText], paths: Iterable[str] = ()) -> None:
         gone = set(paths) - {text.path for text in texts}
@@ -233,10 +233,10 @@ class EntityStore:
     async def find(self, spelling: str) -> Entity:
         """Raises NotFoundError."""
         await self.ready()
-        found = self.index.find(spelling)
-        if found is None:
+        entity = self.index.find(spelling)
+        if entity is None:
             raise NotFoundError("That entity was not found.")
-        return found
+        return entity
 
     async def read(self, entity: Entity) -> Entity:
         """The entity as its file is now. NotFoundError: also where the caller may not read it."""

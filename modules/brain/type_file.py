@@ -102,7 +102,7 @@ class Types:
 
     @property
     def by_folder(self) -> Mapping[str, str]:
-        return {one.folder: one.name for one in self.by_name.values()}
+        return {entity_type.folder: entity_type.name for entity_type in self.by_name.values()}
 
 
 def _plain_field(name: str) -> TypeField:
@@ -164,11 +164,11 @@ def read_types(text: str) -> Types:
         if not NAME.fullmatch(name) or name in RESERVED:
             problems.append(f"{PATH}: {_shown(name)} is not a name of a type, such as recipe")
             continue
-        one = _type(name, spec if isinstance(spec, Mapping) else {}, problems)
-        if one.folder in folders:
-            problems.append(f"{PATH}: two types have the folder {one.folder}")
-        folders.add(one.folder)
-        read[name] = one
+        entity_type = _type(name, spec if isinstance(spec, Mapping) else {}, problems)
+        if entity_type.folder in folders:
+            problems.append(f"{PATH}: two types have the folder {entity_type.folder}")
+        folders.add(entity_type.folder)
+        read[name] = entity_type
     return Types(read, tuple(problems))
 
 
@@ -239,7 +239,7 @@ def _lines_of(text: str, name: str) -> tuple[list[str], tuple[int, int]]:
     tops = list(root.entries or ()) if root else []
     at = next((at for at, (key, _) in enumerate(tops) if key == "types"), len(tops))
     after = tops[at + 1][1].line - 1 if at + 1 < len(tops) else len(lines)
-    types = [(key, one.line - 1) for key, one in (tops[at][1].entries or ())] if tops[at:] else []
+    types = [(key, node.line - 1) for key, node in (tops[at][1].entries or ())] if tops[at:] else []
     ends = [*(line for _, line in types[1:]), after]
     for (key, start), end in zip(types, ends, strict=False):
         while end > start + 1 and lines[end - 1].strip()[:1] in {"", "#"}:
@@ -250,13 +250,13 @@ def _lines_of(text: str, name: str) -> tuple[list[str], tuple[int, int]]:
     return lines, (after, after)
 
 
-def _written(one: EntityType) -> dict[str, object]:
+def _written(entity_type: EntityType) -> dict[str, object]:
     """The type as the file has it: names of fields alone, where no field says more."""
     keys = ("icon", "folder", "description", "key_strategy")
-    said: dict[str, object] = {key: value for key in keys if (value := getattr(one, key))}
-    if all(field == _plain_field(field.name) for field in one.fields):
-        return {**said, "fields": [field.name for field in one.fields]}
-    return {**said, "fields": {field.name: _spec(field) for field in one.fields}}
+    said: dict[str, object] = {key: value for key in keys if (value := getattr(entity_type, key))}
+    if all(field == _plain_field(field.name) for field in entity_type.fields):
+        return {**said, "fields": [field.name for field in entity_type.fields]}
+    return {**said, "fields": {field.name: _spec(field) for field in entity_type.fields}}
 
 
 def _spec(field: TypeField) -> dict[str, object]:

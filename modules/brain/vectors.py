@@ -35,10 +35,10 @@ _BLOCK = 1_024  # rows compared at once: BLAS starts threads for more
 
 
 def find_model() -> Path | None:
-    found = importlib.util.find_spec("wordllama")
-    if not found or not found.submodule_search_locations:
+    spec = importlib.util.find_spec("wordllama")
+    if not spec or not spec.submodule_search_locations:
         return None
-    folder = Path(next(iter(found.submodule_search_locations)))
+    folder = Path(next(iter(spec.submodule_search_locations)))
     is_whole = (folder / _WEIGHTS).is_file() and (folder / _TOKENIZER).is_file()
     libraries = ("numpy", "tokenizers")
     return folder if is_whole and all(map(importlib.util.find_spec, libraries)) else None
@@ -164,7 +164,7 @@ def _pieces(text: str) -> Iterator[tuple[int, int, int]]:
             yield begin, end, count
             begin = end
             continue
-        stops = [found.end() for found in _SPACED_WORD.finditer(text, begin, end)]
+        stops = [match.end() for match in _SPACED_WORD.finditer(text, begin, end)]
         for first in range(0, len(stops), _MOST_OF_PASSAGE):
             part = stops[first : first + _MOST_OF_PASSAGE]
             stop = end if first + _MOST_OF_PASSAGE >= len(stops) else part[-1]

@@ -150,9 +150,9 @@ def short_id(text: str) -> str:
     text = text.strip()
     if ":" not in text and len(text) not in _LENGTHS:
         return text.lower()
-    found = _ANY.fullmatch(text)
-    if found is None:
+    match = _ANY.fullmatch(text)
+    if match is None:
         return text.lower()
-    module = (found["module"] or "brain").lower()
-    short = found["id"].lower()
+    module = (match["module"] or "brain").lower()
+    short = match["id"].lower()
     return short if module == "brain" else f"{module}:{short}"

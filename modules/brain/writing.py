@@ -156,10 +156,10 @@ class Writer:
             ],
             reason=f"merged {gone.name} into {main.name}",
         )
-        found = await self.store.find(main.path)
+        entity = await self.store.find(main.path)
         return Merged(
-            entity_id=found.key,
-            path=found.path,
+            entity_id=entity.key,
+            path=entity.path,
             merged_id=gone.key,
             run=run,
             notes=[change.path for change in changes],
@@ -203,7 +203,7 @@ class Writer:
 
     async def delete_type(self, name: str) -> dict[str, str]:
         await self.store.ready()
-        count = sum(one.type == name for one in self.store.index)
+        count = sum(entity.type == name for entity in self.store.index)
 
         def edit(text: str) -> str:
             types = read_types(text) if text else DEFAULTS
@@ -242,7 +242,7 @@ class Writer:
             if fold_name(name) in map(fold_name, match.entity.names)
         ]
         if len(same) > 1:
-            keys = ", ".join(one.key for one in same)
+            keys = ", ".join(entity.key for entity in same)
             raise EditRefusedError(f"Several are called {name[:80]}; say which by para_id: {keys}")
         return await self.store.read(same[0]) if same else None
 
@@ -288,8 +288,8 @@ class Writer:
         await self.store.change(known.path, updated)
 
     def _path_of(self, link: str) -> str:
-        found = self.store.index.linked(link)
-        return found.path if found else ""
+        entity = self.store.index.linked(link)
+        return entity.path if entity else ""
 
     async def _target(self, entity: Entity) -> str:
         bare = entity.path.removesuffix(".md")

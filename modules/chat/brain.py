@@ -114,11 +114,11 @@ class BrainAccess:
             for row in recalled.get("results") or ()
             if field_of(row, "is_match") is not False and _number(row, "score") >= least
         ]
-        return [found for found in _entities(rows) if not found.path.startswith(FOLDER)]
+        return [entity for entity in _entities(rows) if not entity.path.startswith(FOLDER)]
 
     async def named_in(self, text: str, least: float) -> list[FoundEntity]:
-        found = _entities(await self._call("suggest", text, min_confidence=least))
-        return [one for one in found if one.confidence >= least]
+        entities = _entities(await self._call("suggest", text, min_confidence=least))
+        return [entity for entity in entities if entity.confidence >= least]
 
     async def meant_by(self, name: str) -> FoundEntity | None:
         """The entity of that name; None where there is none, or several are meant."""
@@ -161,11 +161,11 @@ def brain_of(module: Module) -> BrainAccess | None:
 
 
 def _entities(rows: object) -> list[FoundEntity]:
-    found: list[FoundEntity] = []
+    entities: list[FoundEntity] = []
     for row in rows if isinstance(rows, Iterable) and not isinstance(rows, str | Mapping) else ():
         name = _text(row, "name", "title")
         if name:
-            found.append(
+            entities.append(
                 FoundEntity(
                     name=name,
                     type=_text(row, "type", "entity_type", "@type"),
@@ -176,7 +176,7 @@ def _entities(rows: object) -> list[FoundEntity]:
                     passage=str(field_of(row, "text") or ""),
                 )
             )
-    return found
+    return entities
 
 
 def field_of(row: object, name: str) -> object:
@@ -376,12 +376,12 @@ def as_context(
     return "\n".join(lines) + "\n", entities
 
 
-def _described(one: FoundEntity) -> str:
-    kind = f" ({one_line(one.type)})" if one.type else ""
-    text = words_of(one.passage or one.description, one.name)[:_MOST_DESCRIPTION]
+def _described(entity: FoundEntity) -> str:
+    kind = f" ({one_line(entity.type)})" if entity.type else ""
+    text = words_of(entity.passage or entity.description, entity.name)[:_MOST_DESCRIPTION]
     says = f": {text}" if text else ""
-    path = f" [{one.path}]" if one.path else ""
-    return f"- **{words_of(one.name, '') or one_line(one.name)}**{kind}{says}{path}"
+    path = f" [{entity.path}]" if entity.path else ""
+    return f"- **{words_of(entity.name, '') or one_line(entity.name)}**{kind}{says}{path}"
 
 
 def _count(number: int, word: str) -> str:

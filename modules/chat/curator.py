@@ -324,11 +324,11 @@ class Curator:
 
     async def _instructions(self) -> str:
         """What the person wants of it besides, in a file that no agent can write."""
-        text, found = "", list[Finding]()
-        with reading(INSTRUCTIONS, found), suppress(NotFoundError, ActRefusedError):
+        text, findings = "", list[Finding]()
+        with reading(INSTRUCTIONS, findings), suppress(NotFoundError, ActRefusedError):
             text = (await self._module.vault.note(INSTRUCTIONS)).body.strip()
-        for one in found:
-            why = {"path": one.path, "why": one.problem}
+        for finding in findings:
+            why = {"path": finding.path, "why": finding.problem}
             self._module.log.warning("a curator goes without its instructions", extra=why)
         return f"The person's own instructions, which come first:\n{text}\n\n" if text else ""
 

@@ -345,7 +345,7 @@ class ImportRoutes(SessionRoutes):
         return ImportReport(
             total_conversations=total,
             imported_count=len(made),
-            skipped_count=sum(one.is_there for one in planned),
+            skipped_count=sum(session.is_there for session in planned),
             errors=list(map(_said, left_out)),
             session_ids=made,
             conversations=planned,
@@ -353,19 +353,19 @@ class ImportRoutes(SessionRoutes):
             warnings=[f"{one.title}, {_said(what)}" for one in found for what in one.left_out],
         )
 
-    async def _add(self, one: Imported, *, archived: bool, is_own: bool) -> str:
+    async def _add(self, imported_item: Imported, *, archived: bool, is_own: bool) -> str:
         created = await self.sessions.create(
-            one.messages,
+            imported_item.messages,
             announce=False,
             write=partial(self.vault.import_note, is_own=is_own),
-            id=one.id,
-            title=one.title,
+            id=imported_item.id,
+            title=imported_item.title,
             title_source="ai",
-            source=one.source,
-            original_id=one.original_id,
+            source=imported_item.source,
+            original_id=imported_item.original_id,
             archived=archived,
             created_by="import",
-            created_at=one.created_at,
+            created_at=imported_item.created_at,
         )
         return created.id
 
@@ -387,13 +387,13 @@ class Transcript:
         cwd = next((event["cwd"] for event in events if isinstance(event.get("cwd"), str)), None)
         spoken = (event.get("message") for event in events if event.get("type") == "assistant")
         models = (one.get("model") for one in spoken if isinstance(one, dict))
-        said = self.found.messages
-        times = [message.at for message in said if message.at]
+        messages = self.found.messages
+        times = [message.at for message in messages if message.at]
         return {
             "sessionId": self.file.stem,
             "title": self.found.title,
-            "firstMessage": said[0].content[:_PREVIEW],
-            "messageCount": len(said),
+            "firstMessage": messages[0].content[:_PREVIEW],
+            "messageCount": len(messages),
             "createdAt": times[0] if times else None,
             "lastTimestamp": times[-1] if times else None,
             "model": next((model for model in models if isinstance(model, str)), None),
@@ -409,7 +409,7 @@ class Transcript:
 def _newest(project: str | None = None) -> list[dict[str, Any]]:
     names = None if project is None else {project, _NOT_PLAIN.sub("-", project.rstrip("/"))}
     files = [file for file in _files() if names is None or file.parent.name in names]
-    return [one.session for one in filter(None, map(_transcript, files[:_MOST]))]
+    return [transcript.session for transcript in filter(None, map(_transcript, files[:_MOST]))]
 
 
 def _projects() -> list[dict[str, Any]]:
@@ -426,12 +426,12 @@ def _projects() -> list[dict[str, Any]]:
 
 def _get(session_id: str) -> Transcript:
     files = _files() if _ID.fullmatch(session_id) else []
-    found = next(
+    transcript = next(
         filter(None, (_transcript(file) for file in files if file.stem == session_id)), None
     )
-    if found is None:
+    if transcript is None:
         raise NotFoundError(f"Claude Code has no session {session_id[:80]!r} on this machine")
-    return found
+    return transcript
 
 
 def _files() -> list[Path]:
@@ -484,21 +484,21 @@ class ElsewhereRoutes(ImportRoutes):
     @route("GET", "/sessions/{id}", prefix=_CLAUDE_CODE, tolerant=True)
     async def claude_code_session(self, id: str) -> dict[str, Any]:  # noqa: A002  of the path
         """One of them with what was said in it."""
-        found = await self._ask(_get, id)
+        transcript = await self._ask(_get, id)
         messages = [
             {"type": message.role, "content": message.content, "timestamp": message.at}
-            for message in found.found.messages
+            for message in transcript.found.messages
         ]
-        return {**found.session, "messages": messages}
+        return {**transcript.session, "messages": messages}
 
     @route("POST", "/adopt/{id}", prefix=_CLAUDE_CODE, tolerant=True, timeout_s=600)
     async def adopt(self, id: str) -> dict[str, Any]:  # noqa: A002  of the path
         """Make a conversation of a session of Claude Code, if that was not done before."""
-        found = await self._ask(_get, id)
-        report = await self.import_conversations(found.document)
+        transcript = await self._ask(_get, id)
+        report = await self.import_conversations(transcript.document)
         if report.errors:
             raise EditRefusedError(report.errors[0])
-        session = await self.sessions.get(found.found.id)
+        session = await self.sessions.get(transcript.found.id)
         is_new = bool(report.session_ids)
         return {
             "success": True,

@@ -154,7 +154,7 @@ def _part(mark: str, raw: str, taken: set[str]) -> Part:
     label = _LABEL.match(body)
     if label is not None:
         body = body[label.end() :]
-    found = Message(
+    message = Message(
         id=str(said["id"]),
         role=cast("Role", said["role"]),
         content=_ESCAPED.sub(r"\1", _plain(body)),
@@ -164,7 +164,7 @@ def _part(mark: str, raw: str, taken: set[str]) -> Part:
             name: value for name, value in said.items() if name not in {"id", "role", "at", "tools"}
         },
     )
-    return _counted(raw, found, taken)
+    return _counted(raw, message, taken)
 
 
 def _older_part(mark: re.Match[str], raw: str, taken: set[str]) -> Part:
@@ -186,9 +186,9 @@ def _counted(raw: str, message: Message, taken: set[str]) -> Part:
 
 
 def _read_mark(mark: str) -> Mapping[str, object] | str:
-    found = _WHOLE_MARK.match(mark)
+    match = _WHOLE_MARK.match(mark)
     try:
-        said = json.loads(found[1]) if found else None
+        said = json.loads(match[1]) if match else None
     except (ValueError, RecursionError):
         said = None
     excerpt = mark.strip()[:80]

@@ -30,10 +30,10 @@ async def answer_from_notes(
     """The best few passages, by Brain's recall or else by search, and the paths of their notes."""
     starts = tuple(one.removesuffix("**") for one in (("**",) if reach is None else reach))
     brain = brain_of(module)
-    found = await brain.find(message, 4 * _MOST) if brain is not None else []
-    found = [one for one in found if one.path.startswith(starts)]
+    entities = await brain.find(message, 4 * _MOST) if brain is not None else []
+    entities = [entity for entity in entities if entity.path.startswith(starts)]
     lines, paths = list[str](), dict[str, None]()
-    for passage in found or await _searched(module, message, starts):
+    for passage in entities or await _searched(module, message, starts):
         facts = await brain.facts(passage.path) if brain is not None and passage.type else []
         title = words_of(passage.name, "")
         text = _short(words_of(passage.passage or passage.description, title))
@@ -49,15 +49,15 @@ async def answer_from_notes(
 
 def remembered(stored: Sequence[StoredFact]) -> str:
     lines = []
-    for one in stored:
-        if one.status == "waiting":
+    for fact in stored:
+        if fact.status == "waiting":
             lines.append(
-                f"Suggested for {one.path}: {one.text}\n\n"
+                f"Suggested for {fact.path}: {fact.text}\n\n"
                 "`parachute suggestions` shows it, and it is written when you approve it."
             )
         else:
-            back = f"`parachute undo {one.run}`" if one.run else f"Removing {one.path}"
-            lines.append(f"Remembered in {one.path}: {one.text}\n\n{back} takes it back.")
+            back = f"`parachute undo {fact.run}`" if fact.run else f"Removing {fact.path}"
+            lines.append(f"Remembered in {fact.path}: {fact.text}\n\n{back} takes it back.")
     return "\n\n".join(lines)
 
 
@@ -78,7 +78,7 @@ async def _searched(module: Module, message: str, starts: tuple[str, ...]) -> li
     for word in list(dict.fromkeys(_WORD.findall(message.casefold())))[:_MOST_WORDS]:
         found = await module.vault.search(word, 40)
         mine = [one for one in found if one.path.startswith(starts)]
-        notes = [one for one in mine if not one.path.startswith(FOLDER)]
+        notes = [hit for hit in mine if not hit.path.startswith(FOLDER)]
         for note in notes:
             hits.setdefault(note.path, note)
             weights[note.path] += 1_000 // len(notes)

@@ -127,10 +127,10 @@ def maintenance_words(message: str) -> str | None:
 
 
 def mode_of(name: str | None) -> Mode:
-    found = MODES.get(name or "default")
-    if found is None:
+    mode = MODES.get(name or "default")
+    if mode is None:
         raise ActRefusedError(f"{str(name)[:80]!r} is not a mode; choose one of {', '.join(MODES)}")
-    return found
+    return mode
 
 
 def trust_level_of(text: str | None) -> TrustLevel | None:
@@ -367,15 +367,15 @@ def permissions_of(said: Mapping[str, Any]) -> SessionPermissions:
 
 
 def _is_within(session: Session, limit: ChatLimit) -> bool:
-    said, most = session.permissions, limit.permissions
+    permissions, most = session.permissions, limit.permissions
     modes = {"sandboxed"} if limit.mode == "sandboxed" else {limit.mode, "default", "sandboxed"}
     return (
-        said is not None
+        permissions is not None
         and session.mode in modes
-        and _is_part(said.allowed_folders, most.allowed_folders)
-        and _is_part(said.allowed_mcps, most.allowed_mcps)
-        and set(said.capabilities) <= set(most.capabilities)
-        and said.sandbox_override is None
+        and _is_part(permissions.allowed_folders, most.allowed_folders)
+        and _is_part(permissions.allowed_mcps, most.allowed_mcps)
+        and set(permissions.capabilities) <= set(most.capabilities)
+        and permissions.sandbox_override is None
     )
 
 

@@ -44,8 +44,8 @@ def summary_from(questions: Sequence[str], answer: str) -> str | None:
 
 def first_sentence(text: str) -> str:
     line = next(iter(plain_lines(_FENCE.sub(" ", text))), "")
-    found = _SENTENCE.match(line)
-    return found[0] if found else line
+    match = _SENTENCE.match(line)
+    return match[0] if match else line
 
 
 def plain_lines(text: str) -> list[str]:

@@ -134,7 +134,7 @@ def compose(parts: Iterable[PromptPart], most_tokens: int = MOST_TOKENS) -> Comp
             else:
                 fitting[place] = shorter
     lasting = [one for one in fitting if one.kind not in _OF_MESSAGE]
-    passing = [one for one in fitting if one.kind in _OF_MESSAGE]
+    passing = [prompt_part for prompt_part in fitting if prompt_part.kind in _OF_MESSAGE]
     return ComposedPrompt(
         text=_joined(lasting),
         with_message=f"{_joined(passing)}\n## The message\n" if passing else "",

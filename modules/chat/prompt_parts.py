@@ -154,7 +154,7 @@ class PromptParts:
             "trustMode": inputs.mode.name == "trusted",
             "workingDirectoryClaudeMd": working[-1] if working else None,
             "brain_context_loaded": bool(brain),
-            "brain_context_count": sum(one.count for one in brain),
+            "brain_context_count": sum(prompt_part.count for prompt_part in brain),
             "parts": prompt.rows(),
         }
 
@@ -167,7 +167,7 @@ class PromptParts:
         )
         read = {one.path for one in found[0]}
         rest = [part for parts in found[1:3] for part in parts]
-        working = [one for one in found[3] if one.path not in read]
+        working = [prompt_part for prompt_part in found[3] if prompt_part.path not in read]
         return [*self._fixed(inputs), *found[0], *rest, *working, *await self._skill(inputs)]
 
     async def _agent(
@@ -271,8 +271,8 @@ class PromptParts:
 
     async def _contexts(self, inputs: PromptInputs) -> list[PromptPart]:
         names = dict.fromkeys(inputs.session.context_folders)
-        found = [await self._first("context", context_paths(name)) for name in names]
-        return [one for one in found if one is not None]
+        parts = [await self._first("context", context_paths(name)) for name in names]
+        return [part for part in parts if part is not None]
 
     async def _working_folder(self, inputs: PromptInputs) -> list[PromptPart]:
         """For a trusted agent also of the folders above it."""
@@ -284,12 +284,12 @@ class PromptParts:
         permissions = inputs.session.permissions
         allowed = None if permissions is None else permissions.allowed_folders
         names = CONTEXT_NAMES[::-1]
-        found = [
+        parts = [
             await self._first("working_directory", [in_folder(folder, name) for name in names])
             for folder in folders
             if is_below(folder, allowed)
         ]
-        return [one for one in found if one is not None]
+        return [part for part in parts if part is not None]
 
     async def _from_brain(self, inputs: PromptInputs) -> list[PromptPart]:
         settings, call = self._module.settings, self._module.current_call
@@ -315,14 +315,14 @@ class PromptParts:
 
     async def _first(self, kind: Kind, paths: Iterable[str]) -> PromptPart | None:
         for path in paths:
-            found = await self._note(kind, path)
-            if found is not None:
-                return found
+            part = await self._note(kind, path)
+            if part is not None:
+                return part
         return None
 
     async def _note(self, kind: Kind, path: str) -> PromptPart | None:
-        found: list[Finding] = []
-        with reading(path, found), suppress(NotFoundError, ActRefusedError):
+        findings: list[Finding] = []
+        with reading(path, findings), suppress(NotFoundError, ActRefusedError):
             note = await self._module.vault.note(path)
             return PromptPart(
                 kind=kind,
@@ -332,15 +332,15 @@ class PromptParts:
                 modified=note.modified.isoformat(),
                 is_strangers=_is_strangers(note),
             )
-        self._report(found)
+        self._report(findings)
         return None
 
     async def _within(self, parts: Gathered, what: str) -> list[PromptPart]:
-        found: list[Finding] = []
-        with reading(what, found):
+        findings: list[Finding] = []
+        with reading(what, findings):
             async with asyncio.timeout(self.limit_s):
                 return await parts
-        self._report(found)
+        self._report(findings)
         return []
 
     def _report(self, findings: Iterable[Finding]) -> None:
@@ -365,8 +365,8 @@ def name_in(path: str, folder: str) -> str | None:
 
 
 def skill_of(message: str, skills: Iterable[AgentSkill]) -> AgentSkill | None:
-    asked = _SKILL.match(message.lstrip())
-    return next((skill for skill in skills if asked is not None and skill.name == asked[1]), None)
+    match = _SKILL.match(message.lstrip())
+    return next((skill for skill in skills if match is not None and skill.name == match[1]), None)
 
 
 def _names(value: object) -> tuple[str, ...] | None:

@@ -190,14 +190,14 @@ class SessionRoutes(Module):
     @interface("ConversationInterface")
     async def get_sessions(self, topic: str, limit: int = 20) -> list[Json]:
         """The newest sessions about some words."""
-        found, _next = await self.sessions.page(topic=topic, limit=max(1, min(limit, 100)))
-        return [session_shape(one) for one in found]
+        sessions, _next = await self.sessions.page(topic=topic, limit=max(1, min(limit, 100)))
+        return [session_shape(session) for session in sessions]
 
     @interface("ConversationInterface")
     async def get_by_bot_link(self, platform: str, chat_id: str) -> Json | None:
         """The session of a conversation on another platform, if there is one."""
-        found = await self.sessions.get_by_bot_link(platform, chat_id)
-        return None if found is None else session_shape(found)
+        session = await self.sessions.get_by_bot_link(platform, chat_id)
+        return None if session is None else session_shape(session)
 
     @interface("ConversationInterface")
     async def add_message(self, session_id: str, content: str, source: str = "parachute") -> str:
@@ -241,7 +241,7 @@ class SessionRoutes(Module):
         archived: bool = False,
     ) -> Json:
         """Sessions, the newest first; `search` finds words of titles and of messages."""
-        found, cursor = await self.sessions.page(
+        sessions, cursor = await self.sessions.page(
             search=search,
             topic=topic,
             tag=tag,
@@ -250,7 +250,7 @@ class SessionRoutes(Module):
             limit=limit,
             cursor=cursor,
         )
-        return {"sessions": [session_shape(one) for one in found], "next": cursor}
+        return {"sessions": [session_shape(session) for session in sessions], "next": cursor}
 
     @route("GET", "/{session_id}", tolerant=True)
     async def get_session(self, session_id: str) -> Json:
@@ -429,8 +429,8 @@ def _config(trust_level: str | None, workspace_id: str | None, mode: SessionMode
     return fields
 
 
-def _permissions(said: Permissions) -> SessionPermissions:
-    return replace(permissions_of(dict(said)), sandbox_override=said.sandbox_override)
+def _permissions(permissions: Permissions) -> SessionPermissions:
+    return replace(permissions_of(dict(permissions)), sandbox_override=permissions.sandbox_override)
 
 
 def _like(session: Session, title: str | None) -> Fields:

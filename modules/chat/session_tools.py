@@ -115,15 +115,15 @@ class CuratorRoutes(SessionRoutes):
 
     async def ambient_session(self, *, of_curator: bool = False) -> str:
         """ActRefusedError: the tool is its curator's and not its agent's, or the reverse."""
-        found = await self.turns.work.run_sessions.get(self.current_call.run)
-        if found is None:
+        session = await self.turns.work.run_sessions.get(self.current_call.run)
+        if session is None:
             raise NotFoundError(
                 "There is no conversation here: only the agent of a conversation can call this."
             )
-        if found.is_curator is not of_curator:
+        if session.is_curator is not of_curator:
             whose = "curator" if of_curator else "agent"
             raise ActRefusedError(f"This is for the conversation's {whose} alone.")
-        return found.session_id
+        return session.session_id
 
     async def turn_ended(self, ended: EndedTurn) -> None:
         exchange = exchange_of(ended.number, ended.question, ended.answer)
@@ -137,7 +137,7 @@ class CuratorRoutes(SessionRoutes):
     async def _write_back(self, ended: EndedTurn, exchange: Exchange) -> None:
         session, kept = ended.session, ended.answer.meta.get("stored")
         if isinstance(kept, list):
-            stored = [one for one in self.write_back.of_session(session.id) if one.id in kept]
+            stored = [fact for fact in self.write_back.of_session(session.id) if fact.id in kept]
         else:
             stored = await self.write_back.keep(
                 session, exchange.number, exchange.question, exchange.answer
@@ -173,13 +173,13 @@ def last_exchange(messages: list[Message]) -> Exchange | None:
 def _logged(stored: list[StoredFact]) -> list[dict[str, object]]:
     return [
         {
-            "query": one.name,
-            "type": "suggest" if one.status == "waiting" else "store",
-            "stored": one.text,
-            "path": one.path,
-            "id": one.id,
+            "query": fact.name,
+            "type": "suggest" if fact.status == "waiting" else "store",
+            "stored": fact.text,
+            "path": fact.path,
+            "id": fact.id,
         }
-        for one in stored
+        for fact in stored
     ]
 
 
@@ -214,13 +214,13 @@ class SessionTools(CuratorRoutes):
     ) -> Json:
         """List or search conversations, the newest first."""
         await self._refuse_curators()
-        found, cursor = await self.sessions.page(
+        sessions, cursor = await self.sessions.page(
             search=query, tag=tag, archived=archived, limit=limit, cursor=cursor
         )
         # titles and summaries are texts, which mark who has read a stranger's
-        async for _note in self.vault.read_notes([one.path for one in found]):
+        async for _note in self.vault.read_notes([one.path for one in sessions]):
             pass
-        return {"sessions": [_brief(one) for one in found], "next": cursor}
+        return {"sessions": [_brief(session) for session in sessions], "next": cursor}
 
     @mcp_tool("chat-session")
     async def read_session(self, session_id: str, messages: Limit = 20) -> Json:
@@ -231,8 +231,8 @@ class SessionTools(CuratorRoutes):
             **_brief(session),
             "context_folders": list(session.context_folders),
             "last": [
-                {"role": one.role, "content": one.content[:_MOST_TEXT], "at": one.at}
-                for one in found[-messages:]
+                {"role": message.role, "content": message.content[:_MOST_TEXT], "at": message.at}
+                for message in found[-messages:]
             ],
         }
 

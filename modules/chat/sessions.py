@@ -192,7 +192,7 @@ class Sessions:
         query = f"path:{FOLDER} {words}{beginning}"
         hits = await self._vault.search(query, _MOST_FOUND) if words else ()
         paths = {hit.path for hit in hits}
-        found = sorted(
+        sessions = sorted(
             (
                 session
                 for session in self._first_of_each_id()
@@ -203,20 +203,20 @@ class Sessions:
             ),
             key=lambda session: session.id,
         )
-        found.sort(key=lambda session: session.updated_at, reverse=True)
+        sessions.sort(key=lambda session: session.updated_at, reverse=True)
         if cursor is not None:
             updated, _, last = cursor.partition(" ")
-            found = [one for one in found if _follows(one, updated, last)]
-        is_last = len(found) <= limit
-        found = found[:limit]
-        return found, None if is_last else f"{found[-1].updated_at} {found[-1].id}"
+            sessions = [one for one in sessions if _follows(one, updated, last)]
+        is_last = len(sessions) <= limit
+        sessions = sessions[:limit]
+        return sessions, None if is_last else f"{sessions[-1].updated_at} {sessions[-1].id}"
 
     async def count(self) -> tuple[int, int, int]:
         """Sessions, archived ones among them, and messages."""
         await self._loaded.wait()
-        found = self._first_of_each_id()
-        archived = sum(session.archived for session in found)
-        return len(found), archived, sum(session.message_count for session in found)
+        sessions = self._first_of_each_id()
+        archived = sum(session.archived for session in sessions)
+        return len(sessions), archived, sum(session.message_count for session in sessions)
 
     async def get_by_bot_link(self, platform: str, chat_id: str) -> Session | None:
         """The newest that belongs to that chat."""
@@ -244,22 +244,22 @@ class Sessions:
 
     async def findings(self) -> list[Finding]:
         await self._loaded.wait()
-        found = [
+        findings = [
             Finding(problem=problem, path=path, advice="repair it by hand; it is left as it is")
             for path, listed in self._listed.items()
             for problem in listed.problems
         ]
-        found += [
-            replace(one, advice="mend it, save it as UTF-8 text, or take it out of this folder")
-            for one in self._unreadable.values()
+        findings += [
+            replace(finding, advice="mend it, save it as UTF-8 text, or take it out of this folder")
+            for finding in self._unreadable.values()
         ]
         for listed in self._first_of_each_id():
             others = [path for path in self._paths_of(listed.id) if path != listed.path]
             if others:
                 problem = f"the session {listed.id} is also in {', '.join(others)}"
                 advice = "give one of them another id, or remove it; the first of them is shown"
-                found.append(Finding(problem=problem, path=listed.path, advice=advice))
-        return found
+                findings.append(Finding(problem=problem, path=listed.path, advice=advice))
+        return findings
 
     async def create(
         self,
@@ -464,12 +464,12 @@ class Sessions:
 
     @contextlib.contextmanager
     def _reading(self, path: str) -> Iterator[None]:
-        found: list[Finding] = []
+        findings: list[Finding] = []
         self._unreadable.pop(path, None)
-        with reading(path, found):
+        with reading(path, findings):
             yield
-        if found:
-            self._unreadable[path] = found[0]
+        if findings:
+            self._unreadable[path] = findings[0]
 
     def _free_names(self, title: str | None, day: str) -> Iterator[str]:
         for number in range(1, _MOST_TWINS):

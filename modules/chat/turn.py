@@ -113,11 +113,11 @@ class TurnStream:
 
     def _next(self, place: int) -> tuple[Event, int, float]:
         """The event, the next place, and how long its reader pauses."""
-        found = self._events[place]
+        piece = self._events[place]
         place += 1
-        if not isinstance(found, _Piece):
-            return found, place, 0.0
-        text, start, end = found.text, found.start, found.end
+        if not isinstance(piece, _Piece):
+            return piece, place, 0.0
+        text, start, end = piece.text, piece.start, piece.end
         while place < len(self._events):
             other = self._events[place]
             if not isinstance(other, _Piece) or other.text is not text:
@@ -246,7 +246,7 @@ class RunSessions:
         self._wake()
 
     def runs_of(self, session_id: str) -> list[str]:
-        return [run for run, one in self._sessions.items() if one.session_id == session_id]
+        return [run for run, session in self._sessions.items() if session.session_id == session_id]
 
     async def get(self, run: str | None) -> RunSession | None:
         if run is None:

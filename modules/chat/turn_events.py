@@ -223,9 +223,9 @@ class TurnSteps:
         return [request, question]
 
     def _ask(self, step_id: str, **asked: Any) -> Event:  # noqa: ANN401  of OpenQuestion
-        found = OpenQuestion(id=step_id, request_id=f"{self.session_id}-q-{step_id}", **asked)
-        self.questions[found.request_id] = found
-        return found.event(self.session_id)
+        question = OpenQuestion(id=step_id, request_id=f"{self.session_id}-q-{step_id}", **asked)
+        self.questions[question.request_id] = question
+        return question.event(self.session_id)
 
 
 def _question_of(said: Mapping[str, object]) -> dict[str, object]:

@@ -96,15 +96,15 @@ class TurnWork:
         return await self._finish(turn, inputs, result)
 
     async def _open(self, turn: Turn, created: Created) -> Session:
-        asked, session = turn.request, turn.session
+        request, session = turn.request, turn.session
         if session is None:
             session = await self._create(turn)
             created(turn, session)
         wanted: dict[str, Any] = {
-            "model": asked.model,
-            "agent": asked.agent,
-            "context_folders": asked.contexts,
-            "working_directory": asked.working_directory,
+            "model": request.model,
+            "agent": request.agent,
+            "context_folders": request.contexts,
+            "working_directory": request.working_directory,
         }
         changes = {
             name: value
@@ -117,24 +117,24 @@ class TurnWork:
         return session
 
     async def _create(self, turn: Turn) -> Session:
-        asked = turn.request
+        request = turn.request
         workspace: Mapping[str, Any] = {}
-        if asked.workspace:
-            workspace = await find_workspace(self._module, asked.workspace)
-        folder = asked.working_directory or workspace.get("working_directory")
+        if request.workspace:
+            workspace = await find_workspace(self._module, request.workspace)
+        folder = request.working_directory or workspace.get("working_directory")
         mode = mode_of("workspace" if folder else None)
-        for level in (workspace.get("default_trust_level"), asked.trust_level):
+        for level in (workspace.get("default_trust_level"), request.trust_level):
             mode = mode_for(trust_level_of(level), mode)
         return await self._sessions.create(
-            id=asked.message_id and new_session_id(asked.message_id),
+            id=request.message_id and new_session_id(request.message_id),
             mode=mode.name,
-            model=asked.model or workspace.get("model"),
-            agent=asked.agent,
-            workspace=asked.workspace,
+            model=request.model or workspace.get("model"),
+            agent=request.agent,
+            workspace=request.workspace,
             working_directory=folder,
-            context_folders=asked.contexts,
-            continued_from=asked.continued_from,
-            source=asked.source,
+            context_folders=request.contexts,
+            continued_from=request.continued_from,
+            source=request.source,
         )
 
     async def _save_files(self, turn: Turn) -> list[str]:
@@ -203,7 +203,7 @@ class TurnWork:
                 meta={"source": turn.request.source},
             )
             await self._sessions.append(session.id, turn.question)
-        turn.number = max(1, sum(one.is_question for one in [*earlier, turn.question]))
+        turn.number = max(1, sum(message.is_question for message in [*earlier, turn.question]))
         turn.stream.send({"type": "user_message", "content": turn.question.content})
         return turn.question, earlier
 
@@ -220,10 +220,10 @@ class TurnWork:
 
     async def _without_model(self, turn: Turn, inputs: PromptInputs, question: Message) -> Words:
         session, said = inputs.session, turn.request.message
-        kept = await self.write_back.keep(session, turn.number, said, "")
-        meta: dict[str, object] = {"without_model": True, "stored": [one.id for one in kept]}
-        if kept:
-            return remembered(kept), {"source": "brain", **meta}
+        facts = await self.write_back.keep(session, turn.number, said, "")
+        meta: dict[str, object] = {"without_model": True, "stored": [fact.id for fact in facts]}
+        if facts:
+            return remembered(facts), {"source": "brain", **meta}
         permissions = session.permissions
         is_all = permissions is None or reads_by(permissions, "brain")
         reach = None if is_all else inputs.narrowing.read
@@ -322,8 +322,8 @@ class TurnWork:
         if turn.session is None:
             return
         meta = {"source": turn.request.source, "injected": True}
-        said = Message(id=new_message_id(), role="user", content=text, at=now(), meta=meta)
-        await self._sessions.append(turn.session.id, said)
+        message = Message(id=new_message_id(), role="user", content=text, at=now(), meta=meta)
+        await self._sessions.append(turn.session.id, message)
         turn.stream.send({"type": "injected", "content": text})
 
     async def _append(self, turn: Turn, meta: Mapping[str, object]) -> Message:

@@ -71,9 +71,9 @@ class Turns:
             new = new_session_id(message_id)
             if request.session_id is None and await self._sessions.known_ids([new]):
                 request = replace(request, session_id=new)
-            said = await self._said(request)
-            if said is not None:
-                return said
+            stream = await self._said(request)
+            if stream is not None:
+                return stream
             turn = await self._begin(request)
             turn.sent, self._going[sent] = sent, turn
             return turn.stream
@@ -192,15 +192,15 @@ class Turns:
 
     async def answer(self, session_id: str, request_id: str, answers: object) -> None:
         """NotFoundError: nothing waits for that answer."""
-        turn, asked = await self._asked(session_id, request_id)
-        if turn.run is None or not await turn.run.answer(asked.id, asked.value_of(answers)):
+        turn, question = await self._asked(session_id, request_id)
+        if turn.run is None or not await turn.run.answer(question.id, question.value_of(answers)):
             raise _no_question(request_id)
         turn.steps.questions.pop(request_id, None)
         turn.stream.send({"type": "answered", "requestId": request_id})
 
     async def decide(self, session_id: str, request_id: str, decision: object) -> None:
-        _, asked = await self._asked(session_id, request_id)
-        await self.answer(session_id, request_id, asked.words_for(decision))
+        _, question = await self._asked(session_id, request_id)
+        await self.answer(session_id, request_id, question.words_for(decision))
 
     async def _asked(self, session_id: str, request_id: str) -> tuple[Turn, OpenQuestion]:
         turn = self._active.get((await self._sessions.get(session_id)).id)

@@ -87,10 +87,10 @@ async def find_workspace(module: Module, slug: str) -> WorkspaceRow:
     """NotFoundError, also where its note cannot be read."""
     if not _SLUG.fullmatch(slug):
         raise NotFoundError(f"there is no workspace {slug[:80]!r}")
-    found: list[Finding] = []
-    with reading(_path(slug), found):
+    findings: list[Finding] = []
+    with reading(_path(slug), findings):
         return _row(slug, (await module.vault.note(_path(slug))).frontmatter)
-    raise NotFoundError(f"there is no workspace {slug[:80]!r}: {found[0].problem}")
+    raise NotFoundError(f"there is no workspace {slug[:80]!r}: {findings[0].problem}")
 
 
 class WorkspaceRoutes(Module):
@@ -168,10 +168,10 @@ def _row(slug: str, frontmatter: Mapping[str, Any]) -> WorkspaceRow:
 def _capabilities(value: object) -> dict[str, str | list[str]]:
     try:
         said = json.loads(value) if isinstance(value, str) else value
-        found = Capabilities.model_validate(said or {})
+        capabilities = Capabilities.model_validate(said or {})
     except ValueError:  # what cannot be read gives nothing
-        found = Capabilities(mcps="none", skills="none", agents="none", plugins="none")
-    return found.model_dump()
+        capabilities = Capabilities(mcps="none", skills="none", agents="none", plugins="none")
+    return capabilities.model_dump()
 
 
 def _edits(change: WorkspaceChange, present: Mapping[str, object]) -> list[NoteEdit]:

@@ -86,8 +86,8 @@ async def find_facts(module: Module, brain: BrainAccess, question: str, answer: 
 
 
 async def facts_by_words(brain: BrainAccess, message: str) -> list[Fact]:
-    found = _REMEMBER.match(message)
-    text = without_marks(found[1].partition("\n\n")[0], _LONGEST_FACT) if found else ""
+    match = _REMEMBER.match(message)
+    text = without_marks(match[1].partition("\n\n")[0], _LONGEST_FACT) if match else ""
     named = {one.name: one for one in await brain.named_in(text, 0.0)} if text else {}
     if len(named) != 1:
         return []
@@ -144,7 +144,7 @@ class WriteBack:
         held = await self._module.state.get(_STATE)
         if isinstance(held, Mapping):
             records: Any = held.get("records", [])
-            known = {one.name for one in fields(StoredFact)}
+            known = {field.name for field in fields(StoredFact)}
             for record in records:
                 values = {name: value for name, value in record.items() if name in known}
                 self._records[record["id"]] = StoredFact(**values)
@@ -171,10 +171,10 @@ class WriteBack:
                     if fact.key in self._refused:
                         continue
                     async with self._lock:
-                        kept = await self._store(brain, session, number, fact)
-                        if kept is not None:
-                            stored.append(kept)
-                            await self._put(kept)
+                        stored_fact = await self._store(brain, session, number, fact)
+                        if stored_fact is not None:
+                            stored.append(stored_fact)
+                            await self._put(stored_fact)
         except (ParachuteError, TimeoutError) as error:
             self._module.log.info("nothing was written back to Brain", extra={"why": repr(error)})
         except Exception:  # a turn never fails by this
@@ -183,10 +183,10 @@ class WriteBack:
 
     async def session_of(self, suggestion_id: str) -> str | None:
         async with self._lock:  # one that is just being made is recorded by then
-            found = [
+            facts = [
                 record for record in self._records.values() if record.suggestion == suggestion_id
             ]
-        return found[0].session_id if found else None
+        return facts[0].session_id if facts else None
 
     async def on_resolved(self, suggestion_id: str, status: str) -> None:
         for record in [
@@ -289,7 +289,7 @@ class WriteBack:
         for oldest in list(self._records)[: len(self._records) - _MOST_RECORDS]:
             del self._records[oldest]
         held = {
-            "records": [asdict(one) for one in self._records.values()],
+            "records": [asdict(fact) for fact in self._records.values()],
             "refused": list(self._refused),
         }
         await self._module.state.put(_STATE, held)

@@ -118,13 +118,13 @@ class AgentRoutes(Module):
     @route("GET", "/", prefix=_AGENTS, tolerant=True)
     async def list_agents(self) -> AgentPage:
         """The journal's scheduled agents."""
-        return {"agents": [await self._shape(one) for one in await self.journal_agents.all()]}
+        return {"agents": [await self._shape(agent) for agent in await self.journal_agents.all()]}
 
     @route("GET", "/status", prefix=_AGENTS, tolerant=True)
     async def agents_on(self, date: dt.date | None = None) -> DayOfAgents:
         """Which scheduled agents wrote on a day, by default today."""
         day = date or today()
-        agents = [await self._agent_on(one, day) for one in await self.journal_agents.all()]
+        agents = [await self._agent_on(agent, day) for agent in await self.journal_agents.all()]
         return {"date": day.isoformat(), "agents": agents}
 
     @route("GET", "/{name}", prefix=_AGENTS, tolerant=True)
@@ -188,10 +188,10 @@ class AgentRoutes(Module):
     @mcp_tool("read_chat_log", in_runs_only=True)
     async def read_chat_log(self, day: dt.date) -> str:
         """What was talked about on a day."""
-        path, found = f"Daily/chat-log/{day.isoformat()}.md", list[Finding]()
-        with reading(path, found), suppress(NotFoundError, ActRefusedError):
+        path, findings = f"Daily/chat-log/{day.isoformat()}.md", list[Finding]()
+        with reading(path, findings), suppress(NotFoundError, ActRefusedError):
             return visible_to_agents(await self.vault.read(path))
-        return found[0].problem if found else "There is no chat log of that day."
+        return findings[0].problem if findings else "There is no chat log of that day."
 
     @mcp_tool("read_recent_sessions", in_runs_only=True)
     async def read_recent_sessions(self, days: Annotated[int, Field(ge=1, le=31)] = 7) -> str:
@@ -200,13 +200,13 @@ class AgentRoutes(Module):
         said: list[str] = []
         for number in reversed(range(days)):
             day = (last - dt.timedelta(days=number)).isoformat()
-            found: list[Finding] = []
-            with reading(f"The activity of {day}", found):
+            findings: list[Finding] = []
+            with reading(f"The activity of {day}", findings):
                 try:
                     said += session_lines(day, await self.activity.read(day))
                 except ActRefusedError:  # it may quote any note, so a limited key reads none of it
                     break
-            said += (f"{one.path} could not be read: {one.problem}" for one in found)
+            said += (f"{finding.path} could not be read: {finding.problem}" for finding in findings)
         return "\n".join(said) or "There are no sessions."
 
     @mcp_tool("write_output", in_runs_only=True, writes=True)

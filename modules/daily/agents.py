@@ -151,9 +151,9 @@ def _tools(said: object) -> tuple[str, ...]:
 
 def _time(clock: str) -> time:
     """`3:00`, or the minutes of the day, which is what some YAML readers make of it."""
-    found = _CLOCK.fullmatch(clock)
-    if found:
-        hour, minute = int(found[1]), int(found[2])
+    match = _CLOCK.fullmatch(clock)
+    if match:
+        hour, minute = int(match[1]), int(match[2])
     else:
         hour, minute = divmod(int(clock) if clock.isdecimal() else 3 * _MINUTES, _MINUTES)
     try:
@@ -221,7 +221,7 @@ class Agents:
         return sorted(filter(is_name, names))
 
     async def findings(self) -> list[Finding]:
-        found = [
+        findings = [
             Finding(
                 problem="an agent cannot have this name",
                 path=path,
@@ -230,10 +230,10 @@ class Agents:
             for path in await self._module.vault.list(f"{FOLDER}*.md")
             if not is_name(_name_of(path))
         ]
-        found += self._unplanned
+        findings += self._unplanned
         for agent in await self.all():
             if not await self.is_approved(agent):
-                found.append(
+                findings.append(
                     Finding(
                         problem="this agent does not run: a limited API key or an agent wrote it",
                         path=f"{FOLDER}{agent.name}.md",
@@ -241,7 +241,7 @@ class Agents:
                         "or delete it",
                     )
                 )
-        return found
+        return findings
 
     async def is_approved(self, agent: JournalAgent) -> bool:
         """Whether a person wrote its file as it is now, or approved that; what Daily ships is."""
@@ -265,10 +265,10 @@ class Agents:
         return await self._module.vault.read(f"{FOLDER}{agent.name}.md")
 
     async def get(self, name: str) -> JournalAgent:
-        found: list[Finding] = []
-        if is_name(name) and (agent := await self._load(name, found)):
+        findings: list[Finding] = []
+        if is_name(name) and (agent := await self._load(name, findings)):
             return agent
-        why = f": {found[0].problem}" if found else ""
+        why = f": {findings[0].problem}" if findings else ""
         raise NotFoundError(f"There is no agent {name[:80]} in {FOLDER}{why}.")
 
     async def _load(self, name: str, findings: list[Finding]) -> JournalAgent | None:
@@ -296,9 +296,9 @@ class Agents:
                 agent = await self._load(name, findings)
                 if agent and agent.is_enabled and await self.is_approved(agent):
                     enabled[name] = agent
-        for one in await schedules.list():
-            if one.method == RUN and one.name not in enabled:
-                await schedules.remove(one.name)
+        for schedule_status in await schedules.list():
+            if schedule_status.method == RUN and schedule_status.name not in enabled:
+                await schedules.remove(schedule_status.name)
         for agent in enabled.values():
             with reading(f"{FOLDER}{agent.name}.md", findings):
                 await schedules.set(agent.name, RUN, cron=agent.cron, args={"name": agent.name})

@@ -73,12 +73,12 @@ class Asking:
         by_id: dict[str, Dated] = {}
         weights: Counter[str] = Counter()
         for word in words:
-            found = await self._search(word, 50)
-            for one in found:
-                if one.visible is not None:
-                    by_id[one.id] = one
-                    weights[one.id] += 1_000 // len(found)
-        return [by_id[one] for one, _ in weights.most_common(_MOST_ENTRIES)]
+            dated_entries = await self._search(word, 50)
+            for dated_entry in dated_entries:
+                if dated_entry.visible is not None:
+                    by_id[dated_entry.id] = dated_entry
+                    weights[dated_entry.id] += 1_000 // len(dated_entries)
+        return [by_id[para_id] for para_id, _ in weights.most_common(_MOST_ENTRIES)]
 
 
 def _prompt(message: str, said: Sequence[tuple[str, str]], entries: Sequence[Dated]) -> str:

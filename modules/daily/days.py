@@ -66,8 +66,8 @@ class Days:
     async def findings(self) -> list[Finding]:
         advice = "call the file by a day of the calendar"
         misnamed = filter(layouts.is_misnamed, await self._vault.list(f"{JOURNALS}*.md"))
-        found = [Finding(path=path, problem="no such day", advice=advice) for path in misnamed]
-        return found + [
+        findings = [Finding(path=path, problem="no such day", advice=advice) for path in misnamed]
+        return findings + [
             finding for path in sorted(self._findings) for finding in self._findings[path]
         ]
 
@@ -106,7 +106,7 @@ class Days:
                 self._seen.move(source, path)
 
     async def _look(self, path: str) -> Changes:
-        found: Sequence[Dated] = ()
+        dated_entries: Sequence[Dated] = ()
         before = self._texts.pop(path, None)
         with self._reading(path), suppress(NotFoundError):
             try:
@@ -118,17 +118,17 @@ class Days:
             present = self._texts[path] = _digest(text)
             if before == present:
                 return Changes(created=[], updated=[])
-            found = layouts.read(path, text)
-        return self._compare(path, found)
+            dated_entries = layouts.read(path, text)
+        return self._compare(path, dated_entries)
 
     @contextmanager
     def _reading(self, path: str) -> Iterator[None]:
-        found: list[Finding] = []
-        with reading(path, found):
+        findings: list[Finding] = []
+        with reading(path, findings):
             yield
         self._findings.pop(path, None)
-        if found:
-            self._findings[path] = found
+        if findings:
+            self._findings[path] = findings
 
     def _compare(self, path: str, found: Sequence[Dated]) -> Changes:
         before = self._seen.get(path)
@@ -175,29 +175,29 @@ class Days:
         for path in await self._paths():
             by_day[self._day_of(path)].append(path)
         for one in sorted(by_day, reverse=True) if day is None else [day]:
-            found = [dated for path in by_day[one] for dated in await self._entries(path)]
-            for dated in reversed(layouts.in_order(found)):
+            dated_entries = [dated for path in by_day[one] for dated in await self._entries(path)]
+            for dated in reversed(layouts.in_order(dated_entries)):
                 yield dated
 
     async def between(self, first: date, last: date) -> list[Dated]:
-        found = []
-        async for one in self.newest():
-            if one.day < first.isoformat():
+        dated_entries = []
+        async for dated_entry in self.newest():
+            if dated_entry.day < first.isoformat():
                 break
-            if one.day <= last.isoformat():
-                found.append(one)
-        return found[::-1]
+            if dated_entry.day <= last.isoformat():
+                dated_entries.append(dated_entry)
+        return dated_entries[::-1]
 
     async def some(
         self, number: int, day: str | None = None, *, for_agents: bool = False
     ) -> list[Dated]:
-        found: list[Dated] = []
-        async for one in self.newest(day):
-            if len(found) == number:
+        dated_entries: list[Dated] = []
+        async for dated_entry in self.newest(day):
+            if len(dated_entries) == number:
                 break
-            if one.visible or not for_agents:
-                found.append(one)
-        return found
+            if dated_entry.visible or not for_agents:
+                dated_entries.append(dated_entry)
+        return dated_entries
 
     async def count(self, day: str | None = None) -> int:
         paths = [path for path in await self._paths() if day in {None, self._day_of(path)}]
@@ -221,8 +221,8 @@ class Days:
                 is_typed = dated.entry.key == key and dated.fingerprint == fingerprint
                 if path == own_file or dated.entry.key == wanted or is_typed:
                     return dated
-        if found := await self._registered(wanted):
-            return found
+        if dated_entry := await self._registered(wanted):
+            return dated_entry
         raise NotFoundError(f"There is no entry {entry_id}.")
 
     async def again(self, dated: Dated) -> Dated:
@@ -245,14 +245,14 @@ class Days:
     async def search(self, query: str, limit: int, *, for_agents: bool = False) -> list[Dated]:
         """The newest entries that hold all of these words; `for_agents`: in what they may see."""
         words = query.casefold().split()
-        found: list[Dated] = []
+        dated_entries: list[Dated] = []
         for path in {hit.path for hit in await self._vault.search(query, _MOST_HITS)}:
             if layouts.owns(path):
-                found += await self._entries(path)
-        texts = [(one, one.visible if for_agents else one.entry) for one in found]
-        found = [one for one, entry in texts if entry and _holds(entry, words)]
+                dated_entries += await self._entries(path)
+        texts = [(one, one.visible if for_agents else one.entry) for one in dated_entries]
+        dated_entries = [one for one, entry in texts if entry and _holds(entry, words)]
         by_day: defaultdict[str, list[Dated]] = defaultdict(list)
-        for one in sorted(found, key=lambda one: (one.path, one.entry.lines)):
+        for one in sorted(dated_entries, key=lambda one: (one.path, one.entry.lines)):
             by_day[one.day].append(one)
         newest = [one for day in sorted(by_day) for one in layouts.in_order(by_day[day])]
         return newest[::-1][:limit]

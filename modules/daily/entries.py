@@ -98,8 +98,8 @@ def set_key(text: str, key: str, value: str) -> str:
         mark = leading_marks(text)
         return f"{mark}---{ending}{written}{ending}---{ending}{text.removeprefix(mark)}"
     for number, line in enumerate(lines[1 : front - 1], 1):
-        found = KEY.fullmatch(bare(line))
-        if found and not found["indent"] and found["key"].strip("\"'") == key:
+        match = KEY.fullmatch(bare(line))
+        if match and not match["indent"] and match["key"].strip("\"'") == key:
             lines[number] = line.replace(bare(line), written)
             return "".join(lines)
     return "".join([*lines[: front - 1], written + ending, *lines[front - 1 :]])
@@ -130,12 +130,12 @@ def _time(value: str) -> datetime | None:
 
 
 def _time_in(name: str) -> datetime | None:
-    found = _NAMED.fullmatch(name)
-    if found is None:
+    match = _NAMED.fullmatch(name)
+    if match is None:
         return None
     try:
-        hour, minute, second = (int(found[part] or 0) for part in ("hour", "minute", "second"))
+        hour, minute, second = (int(match[part] or 0) for part in ("hour", "minute", "second"))
         clock = time(hour, minute, second)
-        return datetime.combine(date.fromisoformat(found["day"]), clock).astimezone()
+        return datetime.combine(date.fromisoformat(match["day"]), clock).astimezone()
     except (ValueError, OverflowError, OSError):
         return None

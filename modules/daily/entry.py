@@ -62,14 +62,14 @@ class Entry:
 
 
 def first_link(body: str) -> str | None:
-    found = _LINK.search(body)
-    return found[1].strip() if found else None
+    match = _LINK.search(body)
+    return match[1].strip() if match else None
 
 
 def short_id(text: str) -> str:
     """`para:daily:ABC123def456` is `abc123def456`; what is not an id is returned unchanged."""
-    found = _ANY_ID.fullmatch(text.strip())
-    return found["id"].lower() if found else text.strip()
+    match = _ANY_ID.fullmatch(text.strip())
+    return match["id"].lower() if match else text.strip()
 
 
 def zone_of(text: str) -> tzinfo | None:

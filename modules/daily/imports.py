@@ -51,8 +51,8 @@ def read_source(path: str, data: bytes, left_out: list[Finding]) -> list[Importe
     text = data.decode("utf-8-sig")
     if path.endswith(".json"):
         return _day_one(path, text, left_out)
-    if found := _DATE.fullmatch(path.rpartition("/")[2]):
-        return [_dated_note(path, text, found["day"], found["rest"])]
+    if match := _DATE.fullmatch(path.rpartition("/")[2]):
+        return [_dated_note(path, text, match["day"], match["rest"])]
     raise JournalError("it is neither Day One's JSON nor a note called by its date")
 
 
@@ -124,10 +124,10 @@ def _dated_note(path: str, text: str, day: str, rest: str) -> Imported:
 
 
 def _titled(text: str) -> tuple[str, str]:
-    found = _HEADING.match(text)
-    if found is None or not text[found.end() :].strip():
+    match = _HEADING.match(text)
+    if match is None or not text[match.end() :].strip():
         return "", text
-    return found["title"].strip(), text[found.end() :].strip()
+    return match["title"].strip(), text[match.end() :].strip()
 
 
 def _moment(entry: Mapping[str, object]) -> datetime:
@@ -192,10 +192,10 @@ class Imports:
         async with self._turn:
             paths, left_out = await self._paths(source), list[Finding]()
             known = list(filter(is_known, paths))
-            found = await self._found(source, known, left_out)
-            there = self._days.present({one.key for one in found})
+            imported_items = await self._found(source, known, left_out)
+            there = self._days.present({one.key for one in imported_items})
             plan: list[tuple[Imported, bool]] = []
-            for one in found:
+            for one in imported_items:
                 plan.append((one, one.key in there))
                 there.add(one.key)  # what the files hold twice is imported once
             new = [one for one, is_there in plan if not is_there]
@@ -211,9 +211,9 @@ class Imports:
                 ],
                 added=len(added),
                 already_there=len(plan) - len(new),
-                media=sum(one.media for one in found),
+                media=sum(one.media for one in imported_items),
                 problems=list(map(_said, left_out)),
-                warnings=[one.warning for one in found if one.warning],
+                warnings=[one.warning for one in imported_items if one.warning],
                 run=run,
                 summary=_summary(len(added), run, is_dry=is_dry)
                 + _not_added(len(plan) - len(new), len(left_out), len(paths) - len(known)),
@@ -248,22 +248,22 @@ class Imports:
     async def _found(
         self, source: str, paths: Iterable[str], left_out: list[Finding]
     ) -> list[Imported]:
-        found: list[Imported] = []
+        imported_items: list[Imported] = []
         for path in paths:
             with reading(path, left_out):
                 data = await self._module.vault.read_bytes(path)
-                found += read_source(path, data, left_out)
-        if not found and not left_out:
+                imported_items += read_source(path, data, left_out)
+        if not imported_items and not left_out:
             raise NotFoundError(f"There is nothing to import in {source[:200]}.")
-        return sorted(found, key=lambda one: one.at)
+        return sorted(imported_items, key=lambda imported_item: imported_item.at)
 
 
-def _planned(one: Imported, *, is_there: bool) -> PlannedEntry:
+def _planned(imported_item: Imported, *, is_there: bool) -> PlannedEntry:
     return PlannedEntry(
-        id=f"para:daily:{one.key}",
-        day=one.at.date().isoformat(),
-        title=one.title,
-        source=one.source,
+        id=f"para:daily:{imported_item.key}",
+        day=imported_item.at.date().isoformat(),
+        title=imported_item.title,
+        source=imported_item.source,
         is_there=is_there,
     )
 

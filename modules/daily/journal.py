@@ -168,10 +168,10 @@ def remove(text: str, key: str) -> str:
 
 def _named(line: str, known: Collection[str]) -> re.Match[str] | None:
     """`# para:planning the week` is a title: the frontmatter knows no such id."""
-    found = _HEADING.fullmatch(line)
-    if found and len(found["id"]) == _DOUBTFUL and found["id"].lower() not in known:
+    match = _HEADING.fullmatch(line)
+    if match and len(match["id"]) == _DOUBTFUL and match["id"].lower() not in known:
         return None
-    return found
+    return match
 
 
 def _headings(lines: Sequence[str], front: int, known: Collection[str]) -> Iterator[int]:
@@ -202,8 +202,8 @@ def _headings(lines: Sequence[str], front: int, known: Collection[str]) -> Itera
 
 
 def _closes(line: str, mark: str) -> bool:
-    found = _FENCE.fullmatch(line)
-    return bool(found and found["mark"].startswith(mark) and not found["rest"].strip())
+    match = _FENCE.fullmatch(line)
+    return bool(match and match["mark"].startswith(mark) and not match["rest"].strip())
 
 
 def _is_closed(lines: Sequence[str], first: int, mark: str, known: Collection[str]) -> bool:
@@ -238,9 +238,9 @@ def _metadata(front: Sequence[str]) -> Iterator[tuple[str, dict[str, str] | str]
             continue
         fields = {}
         for line in front[start + 1 : end]:
-            found = KEY.fullmatch(bare(line))
-            if found:
-                fields[found["key"].strip("\"'")] = plain(found["value"] or "")
+            match = KEY.fullmatch(bare(line))
+            if match:
+                fields[match["key"].strip("\"'")] = plain(match["value"] or "")
         yield key, fields
 
 
@@ -249,7 +249,7 @@ def _keyed(front: Sequence[str]) -> Iterator[tuple[str, int, int]]:
     started: tuple[str, int, int] | None = None
     for number, line in enumerate(front):
         text = bare(line)
-        found = KEY.fullmatch(text)
+        match = KEY.fullmatch(text)
         indent = len(text) - len(text.lstrip(" "))
         if not text.strip() or text.lstrip().startswith("#"):
             continue
@@ -257,9 +257,9 @@ def _keyed(front: Sequence[str]) -> Iterator[tuple[str, int, int]]:
             yield started[0], started[1], number
             started = None
         if indent == 0:
-            inside = bool(found and found["key"] in {"entries", "assets"})
-        elif inside and found and started is None:
-            started = (short_id(found["key"].strip("\"'")), number, indent)
+            inside = bool(match and match["key"] in {"entries", "assets"})
+        elif inside and match and started is None:
+            started = (short_id(match["key"].strip("\"'")), number, indent)
     if started:
         yield started[0], started[1], len(front)
 
@@ -310,9 +310,9 @@ def _with_metadata(journal: Journal, fields: Sequence[str], ending: str) -> str:
         front = [f"{mark}---{ending}", f"entries:{ending}", *fields, f"---{ending}", ending]
         return "".join([*front, "".join(lines).removeprefix(mark)])
     for number, line in enumerate(lines[1 : journal.front - 1], 1):
-        found = KEY.fullmatch(bare(line))
-        if found and not found["indent"] and found["key"] == "entries":
-            if plain(found["value"] or ""):
+        match = KEY.fullmatch(bare(line))
+        if match and not match["indent"] and match["key"] == "entries":
+            if plain(match["value"] or ""):
                 raise JournalError("`entries:` in the frontmatter has a value on its own line.")
             return "".join([*lines[: number + 1], *fields, *lines[number + 1 :]])
     end = journal.front - 1

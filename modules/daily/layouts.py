@@ -41,8 +41,8 @@ class Dated:
         """Where it has none, of its place and text, so that no edit meets another entry."""
         if self.entry.para_id:
             return self.entry.para_id
-        if found := _FILE.fullmatch(self.path):
-            return found["name"] if self.entry.is_typed else self.entry.key
+        if match := _FILE.fullmatch(self.path):
+            return match["name"] if self.entry.is_typed else self.entry.key
         return f"{self.day}.{self.entry.key}-{self.fingerprint}"
 
     @property
@@ -70,9 +70,9 @@ def owns(path: str) -> bool:
 
 def day_of(path: str) -> str | None:
     """The day that a path names; None: the file itself says it."""
-    found = _DAY.fullmatch(path)
+    match = _DAY.fullmatch(path)
     with suppress(ValueError):
-        return date.fromisoformat(found["day"]).isoformat() if found else None
+        return date.fromisoformat(match["day"]).isoformat() if match else None
     return None
 
 
@@ -85,18 +85,18 @@ def journal_path(day: str) -> str:
 
 
 def read(path: str, text: str) -> tuple[Dated, ...]:
-    found = _read(path, text)
+    dated_entries = _read(path, text)
     visible = visible_to_agents(text)
     if visible is text:
-        return found
+        return dated_entries
     by_mark = {one.mark: one.entry for one in _read(path, visible)}
-    return tuple(replace(one, visible=by_mark.get(one.mark)) for one in found)
+    return tuple(replace(one, visible=by_mark.get(one.mark)) for one in dated_entries)
 
 
 def _read(path: str, text: str) -> tuple[Dated, ...]:
-    found = _FILE.fullmatch(path)
-    if found:
-        alone = entries.parse(text, found["name"])
+    match = _FILE.fullmatch(path)
+    if match:
+        alone = entries.parse(text, match["name"])
         held: tuple[Entry, ...] = (alone,)
         day = alone.at.date().isoformat() if alone.at else UNKNOWN_DAY
     else:
@@ -142,9 +142,9 @@ def edited(
 
 
 def find(dated: Dated, text: str) -> Dated:
-    for one in read(dated.path, text):
-        if one.mark == dated.mark:
-            return one
+    for dated_entry in read(dated.path, text):
+        if dated_entry.mark == dated.mark:
+            return dated_entry
     raise JournalError(f"{dated.path} has no entry {dated.id}.")
 
 
@@ -156,4 +156,4 @@ def in_order(found: list[Dated]) -> list[Dated]:
         if day_of(one.path):
             clock = latest = max(latest, clock if one.entry.created else "")
         placed.append((clock, one))
-    return [one for _, one in sorted(placed, key=lambda pair: pair[0])]
+    return [dated_entry for _, dated_entry in sorted(placed, key=lambda pair: pair[0])]

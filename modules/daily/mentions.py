@@ -65,7 +65,7 @@ class Mentions:
                 whole = await self._read(path)
                 if whole is None:
                     return
-                entries, present = whole, [one.mark for one in whole]
+                entries, present = whole, [dated_entry.mark for dated_entry in whole]
             await self._follow(brain, path, entries, present, due)
         except ParachuteError as error:
             self._module.log.warning(

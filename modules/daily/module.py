@@ -200,18 +200,18 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         self, entry_id: str, content: str | None = None, title: str | None = None
     ) -> WholeEntry:
         """Give an entry another text or title."""
-        found = await self._days.find(entry_id)
-        await self._days.change(found, content=content, title=title)
-        await self._look(found.path)
-        return self._whole(await self._days.again(found))
+        dated_entry = await self._days.find(entry_id)
+        await self._days.change(dated_entry, content=content, title=title)
+        await self._look(dated_entry.path)
+        return self._whole(await self._days.again(dated_entry))
 
     @route("DELETE", "/entries/{entry_id}")
     async def delete_entry(self, entry_id: str) -> dict[str, str]:
         """Remove an entry; an earlier version of its file has it (`parachute history`)."""
-        found = await self._days.find(entry_id)
-        await self._days.delete(found)
-        await self._look(found.path)
-        return {"id": found.id, "path": found.path}
+        dated_entry = await self._days.find(entry_id)
+        await self._days.delete(dated_entry)
+        await self._look(dated_entry.path)
+        return {"id": dated_entry.id, "path": dated_entry.path}
 
     @route("POST", "/query", timeout_s=170, tolerant=True)
     async def query(
@@ -276,10 +276,10 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
     ) -> list[WholeEntry] | str:
         """The entries of a day (YYYY-MM-DD), by default today."""
         wanted = (day or today()).isoformat()
-        found = [one async for one in self._days.newest(wanted)][::-1]
+        dated_entries = [one async for one in self._days.newest(wanted)][::-1]
         if as_text:
-            return listed_entries(found) or f"There is no entry on {wanted}."
-        return [self._whole(one) for one in found]
+            return listed_entries(dated_entries) or f"There is no entry on {wanted}."
+        return [self._whole(dated_entry) for dated_entry in dated_entries]
 
     @command("search")
     async def search_command(
@@ -289,7 +289,7 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         found = await self._days.search(words, limit)
         if as_text:
             return listed_entries(found, with_days=True) or "No entry has all of these words."
-        return [self._whole(one) for one in found]
+        return [self._whole(dated_entry) for dated_entry in found]
 
     @mcp_tool("daily-search")
     @interface("JournalInterface")
@@ -321,8 +321,8 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
     @interface("JournalInterface")
     async def get(self, entry_id: str) -> WholeEntry:
         """One entry."""
-        for one in self._shown([await self._days.find(entry_id)]):
-            return one
+        for whole_entry in self._shown([await self._days.find(entry_id)]):
+            return whole_entry
         raise NotFoundError(f"There is no entry {entry_id}.")
 
     @interface("JournalInterface")
@@ -342,10 +342,10 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
         return self._shown(await self._days.some(limit, for_agents=True))
 
     async def _visible(self, last: dt.date, days: int) -> list[Dated]:
-        found = await self._days.between(last - dt.timedelta(days=days - 1), last)
+        dated_entries = await self._days.between(last - dt.timedelta(days=days - 1), last)
         return [
             replace(one, entry=replace(one.visible, mentions=tuple(self._mentions.of(one))))
-            for one in found
+            for one in dated_entries
             if one.visible
         ]
 
@@ -363,15 +363,15 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
 
     async def find_para(self, para_id: str) -> dict[str, str | None] | None:
         try:
-            found = await self._days.find(para_id)
+            dated_entry = await self._days.find(para_id)
         except (NotFoundError, ActRefusedError):
             return None
         return {
-            "para_id": found.id,
+            "para_id": dated_entry.id,
             "type": "entry",
-            "path": found.path,
-            "title": found.entry.title,
-            "url": f"/api/daily/entries/{found.id}",
+            "path": dated_entry.path,
+            "title": dated_entry.entry.title,
+            "url": f"/api/daily/entries/{dated_entry.id}",
         }
 
     async def _found(self, entry_id: str) -> Dated | None:
@@ -431,8 +431,8 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
             extra = {"entry": facts["entry_path"], "why": str(error)}
             self.log.warning("an entry is not told of", extra=extra)
 
-    def _whole(self, one: Dated) -> WholeEntry:
-        return whole_of(one, self._mentions.of(one))
+    def _whole(self, dated_entry: Dated) -> WholeEntry:
+        return whole_of(dated_entry, self._mentions.of(dated_entry))
 
     def _shown(self, found: Sequence[Dated]) -> list[WholeEntry]:
         return [self._whole(replace(one, entry=one.visible)) for one in found if one.visible]

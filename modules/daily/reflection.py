@@ -117,8 +117,8 @@ def session_lines(day: str, activities: Iterable[Activity]) -> Iterator[str]:
 
 
 def linked(words: str, entries: Sequence[Dated]) -> str:
-    def link(found: re.Match[str]) -> str:
-        number = int(found[1])
+    def link(match: re.Match[str]) -> str:
+        number = int(match[1])
         return f" {link_to(entries[number - 1])}" if 0 < number <= len(entries) else ""
 
     return _CITED.sub(link, words).strip()
@@ -134,10 +134,10 @@ def cited(words: str, entries: Sequence[Dated]) -> str:
             lines.append(line.strip())
             continue
         numbers = [int(number) for number in _CITED.findall(line)]
-        found = [entries[number - 1] for number in numbers if 0 < number <= len(entries)]
+        dated_entries = [entries[number - 1] for number in numbers if 0 < number <= len(entries)]
         text = _CITED.sub("", line).rstrip()
-        if found:
-            lines.append(f"{text} {' '.join(dict.fromkeys(map(link_to, found)))}")
+        if dated_entries:
+            lines.append(f"{text} {' '.join(dict.fromkeys(map(link_to, dated_entries)))}")
         elif not text.strip() or is_question:
             lines.append(text)
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
@@ -198,6 +198,6 @@ def _people(entries: Sequence[Dated], names: Mapping[str, str]) -> Iterator[str]
 
 def first_of(one: Dated) -> str:
     text = " ".join((one.visible or one.entry).body.split()).lstrip("#>-*+ ")
-    found = _SENTENCE.match(text)
-    sentence = found[1] if found else text
+    match = _SENTENCE.match(text)
+    sentence = match[1] if match else text
     return sentence if len(sentence) <= _LONGEST else sentence[:_LONGEST].rsplit(" ", 1)[0] + " …"

@@ -155,10 +155,10 @@ def listed_entries(found: Sequence[Dated], *, with_days: bool = False) -> str:
     return "\n".join(line for one in found for line in _entry_lines(one, with_days=with_days))
 
 
-def _entry_lines(one: Dated, *, with_days: bool) -> Iterator[str]:
-    entry = one.entry
-    clock = f"{one.at:%H:%M}" if entry.at or entry.created else _NO_TIME
-    start = f"{one.day} {clock}  " if with_days else f"{clock}  "
+def _entry_lines(dated_entry: Dated, *, with_days: bool) -> Iterator[str]:
+    entry = dated_entry.entry
+    clock = f"{dated_entry.at:%H:%M}" if entry.at or entry.created else _NO_TIME
+    start = f"{dated_entry.day} {clock}  " if with_days else f"{clock}  "
     title = "" if entry.title in {entry.created, clock} else entry.title
     lines = [*filter(None, [title]), *entry.body.split("\n")]
     for number, line in enumerate(lines):

@@ -78,21 +78,21 @@ class CredentialSource:
 
 def find_login_environment(env: Mapping[str, str], home: Path) -> LoginEnvironment:
     """The process's own environment, then systemd's credentials, then `home`'s logins.env."""
-    found, folder = LoginEnvironment(env), env.get("CREDENTIALS_DIRECTORY")
+    environment, folder = LoginEnvironment(env), env.get("CREDENTIALS_DIRECTORY")
     of_systemd = [(Path(folder, name), (name,)) for name in VARIABLES] if folder else []
     for file, names in (*of_systemd, (home / LOGIN_FILE, tuple(VARIABLES))):
-        missing = [name for name in names if not found.get(name, "").strip()]
+        missing = [name for name in names if not environment.get(name, "").strip()]
         try:
             text = read_private(file, _FILE_LIMIT, is_secret=True) or ""
         except UntrustedFileError as error:
-            found.notes |= dict.fromkeys(missing, f"not used: {error}")
+            environment.notes |= dict.fromkeys(missing, f"not used: {error}")
             continue
         for line in text.splitlines():
             name, _, secret = (line if len(names) > 1 else f"{names[0]}={line}").partition("=")
             if name.strip() in missing and (secret := secret.strip().strip("\"'")):
-                found[name.strip()] = secret
-                found.notes[name.strip()] = f"set in {file}"
-    return found
+                environment[name.strip()] = secret
+                environment.notes[name.strip()] = f"set in {file}"
+    return environment
 
 
 def keep_login(home: Path, name: str, secret: str) -> None:
@@ -200,26 +200,26 @@ class Login:
         In the order of `parachute auth status`: a bearer token or an API key, for any server; then,
         only for Anthropic, the OAuth token, the vault's login file, the user's.
         """
-        found = await asyncio.to_thread(find_credential, *self._places)
-        is_key = found is not None and found.kind in {"auth_token", "api_key"}
+        source = await asyncio.to_thread(find_credential, *self._places)
+        is_key = source is not None and source.kind in {"auth_token", "api_key"}
         if not (is_key or self._is_anthropic):
             return RequestCredential(headers={"x-api-key": _NO_KEY})
-        if found is None:
+        if source is None:
             raise AgentUnavailableError(
                 "no login for the model was found; see `parachute auth status`"
             )
-        secret = found.secret
-        if found.file is not None:
+        secret = source.secret
+        if source.file is not None:
             async with self._renewing:  # a `claude` of yours may renew it as well
-                secret = await self._stored(found.file, refused)
+                secret = await self._stored(source.file, refused)
         self.secrets.add(secret)
-        is_api_key = found.kind == "api_key"
+        is_api_key = source.kind == "api_key"
         headers = {"x-api-key": secret} if is_api_key else {"authorization": f"Bearer {secret}"}
         return RequestCredential(
             headers=headers,
             secret=secret,
             beta="" if is_key else _OAUTH_BETA,
-            can_be_renewed=found.file is not None,
+            can_be_renewed=source.file is not None,
         )
 
     async def _stored(self, file: Path, refused: RequestCredential | None) -> str:

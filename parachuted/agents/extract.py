@@ -85,7 +85,7 @@ def link(watcher: str, path: str, title: str, style: LinkStyle | None) -> str:
 
 def _strip(line: str) -> str:
     """Links, comment marks, fences, marks at the start, and ticks that have no other half."""
-    line = _WIKI_LINK.sub(lambda found: found[2] or found[1], line)
+    line = _WIKI_LINK.sub(lambda match: match[2] or match[1], line)
     line = _LINK.sub(r"\1", line)
     line = _BLOCK_ID.sub("", _LONG_RUN.sub("", _COMMENT_MARK.sub("", line)))
     marks = _LINE_MARKS.match(line)

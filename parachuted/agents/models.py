@@ -40,10 +40,10 @@ class AgentModel:
 def model_of(name: str) -> AgentModel:
     family = next((one for one in _FAMILIES if one in name.lower()), "other")
     shown, created = name, _UNKNOWN_DATE
-    if found := _DATED.fullmatch(name):
+    if match := _DATED.fullmatch(name):
         with suppress(ValueError):  # eight digits that are no date
-            created = datetime.strptime(found[3], "%Y%m%d").replace(tzinfo=UTC)
-            version = (found[1] or found[2]).replace("-", ".")
+            created = datetime.strptime(match[3], "%Y%m%d").replace(tzinfo=UTC)
+            version = (match[1] or match[2]).replace("-", ".")
             shown = f"Claude {family.title()} {version}".strip()
     return AgentModel(
         id=name, display_name=shown, created_at=created, family=family, is_latest=False

@@ -278,8 +278,8 @@ def _shown(text: str) -> str:
 
 
 def _split_narrowing(text: str) -> tuple[str, PatternPart | None]:
-    for found in _MARK.finditer(text, 1):
-        before, mark, after = text[: found.start()], found[0], text[found.end() :]
+    for match in _MARK.finditer(text, 1):
+        before, mark, after = text[: match.start()], match[0], text[match.end() :]
         if _narrows(before, mark, after):
             return before, PatternPart(mark="#" if mark == "#" else "@", name=after)
     return text, None

@@ -208,12 +208,12 @@ class Reconciler:
                     change.source: ((), ()),
                     change.path: (change.watch, change.problems),
                 }
-                found = [
+                declaration_changes = [
                     self._watches.declare(path, *declared)
                     for path, declared in declarations.items()
                     if path is not None
                 ]
-                changed = [one for one in found if one is not None]
+                changed = [one for one in declaration_changes if one is not None]
                 if moves:
                     self._rename(change, outcome)
                 for declared in changed:
@@ -252,9 +252,9 @@ class Reconciler:
         """Close differences in files that the note does not watch any more."""
         own = {watcher} if self._watches.of(watcher) is not None else set()
         watched = [
-            one.path
-            for one in self._reviews.of(watcher)
-            if one.path in own or watcher in self._watches.downstream(one.path)
+            change.path
+            for change in self._reviews.of(watcher)
+            if change.path in own or watcher in self._watches.downstream(change.path)
         ]
         self._reviews.close_all(watcher, watched)
         self._withdraw_if_idle(watcher, outcome)

@@ -215,19 +215,19 @@ class _Globs:
             del self.heads[len(head)]
 
     def matching(self, segment: str) -> list[_Node]:
-        found = []
+        nodes = []
         size = len(segment)
         for head, heads in self.heads.items():
             for tail in heads.get(segment[:head], ()):
                 if head + tail <= size and (
                     edges := self.edges.get((segment[:head], segment[size - tail :]))
                 ):
-                    found += [edge.node for edge in edges.values() if edge.matches(segment)]
-        return found
+                    nodes += [edge.node for edge in edges.values() if edge.matches(segment)]
+        return nodes
 
 
 def _fixed_ends(text: str) -> tuple[str, str]:
-    wild = [found.start() for found in _WILDCARD.finditer(text)]
+    wild = [match.start() for match in _WILDCARD.finditer(text)]
     return text[: wild[0]], text[wild[-1] + 1 :]
 
 

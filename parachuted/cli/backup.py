@@ -176,13 +176,13 @@ def _is_database(path: Path) -> bool:
 
 def _add(tar: tarfile.TarFile, name: str, path: Path) -> None:
     """Raises FileNotFoundError when it has just gone."""
-    entry, found = tarfile.TarInfo(name), path.lstat()
-    entry.mode, entry.mtime = stat.S_IMODE(found.st_mode), found.st_mtime
-    if stat.S_ISLNK(found.st_mode):
+    entry, status = tarfile.TarInfo(name), path.lstat()
+    entry.mode, entry.mtime = stat.S_IMODE(status.st_mode), status.st_mtime
+    if stat.S_ISLNK(status.st_mode):
         entry.type, entry.linkname = tarfile.SYMTYPE, os.fspath(path.readlink())
         tar.addfile(entry)
         return
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         entry.type = tarfile.DIRTYPE
         tar.addfile(entry)
         return
@@ -196,16 +196,16 @@ def _add(tar: tarfile.TarFile, name: str, path: Path) -> None:
 def _copy(path: Path, copy: IO[bytes]) -> os.stat_result:
     """The file, read again where it was saved meanwhile, and what it was found to be."""
     for _ in range(_READINGS):
-        found = path.stat()
+        status = path.stat()
         copy.seek(0)
         copy.truncate()
         if not (_is_database(path) and _copy_database(path, copy)):
             with path.open("rb") as file:
                 shutil.copyfileobj(file, copy)
         now = path.stat()
-        if (now.st_mtime_ns, now.st_size) == (found.st_mtime_ns, found.st_size):
+        if (now.st_mtime_ns, now.st_size) == (status.st_mtime_ns, status.st_size):
             break
-    return found
+    return status
 
 
 def _copy_database(path: Path, copy: IO[bytes]) -> bool:

@@ -325,8 +325,8 @@ def _quoted(word: str) -> str:
 
 
 def _home_of_unit(unit: bytes) -> Path | None:
-    found = re.search(r'(?m)^Environment="PARACHUTE_HOME=(.*)"$', unit.decode("utf-8", "replace"))
-    return Path(re.sub(r"([\\%])(.)", r"\2", found[1])) if found is not None else None
+    match = re.search(r'(?m)^Environment="PARACHUTE_HOME=(.*)"$', unit.decode("utf-8", "replace"))
+    return Path(re.sub(r"([\\%])(.)", r"\2", match[1])) if match is not None else None
 
 
 def render_plist(template: bytes, wanted: ServiceTarget, label: str = _LAUNCHD) -> bytes:

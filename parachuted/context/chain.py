@@ -130,11 +130,11 @@ def _within(files: list[ChainFile], max_tokens: int | None) -> Chain:
             break
         total -= file.tokens
         cut.add(file.path)
-    kept = tuple(
+    chain_files = tuple(
         replace(file, included=False, reason="over the token budget") if file.path in cut else file
         for file in files
     )
-    return Chain(files=kept, total_tokens=total, truncated=bool(cut))
+    return Chain(files=chain_files, total_tokens=total, truncated=bool(cut))
 
 
 def _file(path: VaultPath, level: Level, index: VaultIndex, *, reason: str) -> ChainFile:

@@ -150,8 +150,8 @@ class ContextAssembly:
         text = assemble("", contexts) if contexts else ""
         strange = {
             file.path
-            for file, found in contexts
-            if self._strangers.is_text(file.path, found.text.encode("utf-8", "replace"))
+            for file, prompt_text in contexts
+            if self._strangers.is_text(file.path, prompt_text.text.encode("utf-8", "replace"))
         }
         return ContextPreview(
             text=text,
@@ -181,7 +181,7 @@ class ContextAssembly:
             with suppress(NotFoundError):
                 working = PromptText.of(path, await read(path))
         if working is not None and any(
-            working.path == found.path or working.text == found.text for _file, found in contexts
+            working.path == text.path or working.text == text.text for _file, text in contexts
         ):
             working = None  # it says nothing new
         return PromptPreview(

@@ -256,10 +256,10 @@ class ChangeDetector:
         self._watcher.poll()
         self._arrange(turn, look, took=self._loop.time() - began)
         settled = look.scan.seen if turn.final else self._settled(turn, look, began)
-        found = await self._loop.run_in_executor(
+        sorted_changes = await self._loop.run_in_executor(
             self._thread, sort_seen, settled, self._disk_scan.is_same
         )
-        plausible = self._plausible(turn, look, found)
+        plausible = self._plausible(turn, look, sorted_changes)
         changes = await self._committer.commit(plausible, self._thread, remember=not turn.first)
         self._settle(look, changes)
         if turn.everything and self._is_unsaved:
@@ -338,7 +338,7 @@ class ChangeDetector:
         return True
 
     def _plausible(
-        self, turn: ScanRequest, look: ScanResult, found: SortedChanges
+        self, turn: ScanRequest, look: ScanResult, changes: SortedChanges
     ) -> SortedChanges:
         """What was added, and what may be treated as removed.
 
@@ -346,12 +346,12 @@ class ChangeDetector:
         is taken for a lost disk or a sync accident until a person confirms it.
         """
         now = self._loop.time()
-        moving = bool(found.went) and any(
+        moving = bool(changes.went) and any(
             not self._committer.knows(path) for path in self._debouncer.waiting()
         )
         gone = [
             seen
-            for seen in found.went
+            for seen in changes.went
             if turn.final
             or seen.path in look.ignored
             or self._debouncer.is_gone(seen.path, now, may_have_moved=moving)
@@ -362,11 +362,11 @@ class ChangeDetector:
             self._problems.set("missing", problem)
             self._next_full = now + self._pace.heartbeat
             gone = [seen for seen in gone if seen.path in look.ignored]
-        elif len(gone) == len(found.went):
+        elif len(gone) == len(changes.went):
             self._vault = look.vault
             if turn.everything:
                 self._problems.set("missing", None)
-        return SortedChanges(came=found.came, went=gone, same=found.same)
+        return SortedChanges(came=changes.came, went=gone, same=changes.same)
 
     def _implausible(self, gone: list[PathDifference], look: ScanResult) -> str | None:
         """Files missing for too short a time count too, so that a storm is seen as a whole."""

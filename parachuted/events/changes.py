@@ -227,11 +227,11 @@ class ChangeCommitter:
         self._listeners.tell(changes)
         publish_results()
 
-    def _explain(self, found: SortedChanges) -> list[Explained]:
+    def _explain(self, changes: SortedChanges) -> list[Explained]:
         """In a thread. What our writer did not do, a person did; one scan has one cause."""
         person = replace(ON_DISK, causes=(new_id("c", self._clock()),))
         explained = []
-        for seen, left in [*found.came, *((seen, None) for seen in found.went)]:
+        for seen, left in [*changes.came, *((seen, None) for seen in changes.went)]:
             ours = self._history.unnoticed(seen.path, seen.new.digest if seen.new else None)
             left_by_us = self._history.unnoticed(left.path, None) if left is not None else None
             change = _change(

@@ -58,7 +58,7 @@ def _mount(line: str) -> tuple[str, str] | None:
     fields = before.split(" ")
     if not mark or len(fields) < 5:  # noqa: PLR2004  the mount point is the fifth
         return None
-    return _ESCAPE.sub(lambda found: chr(int(found[1], 8)), fields[4]), after.split(" ")[0]
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), fields[4]), after.split(" ")[0]
 
 
 CANARY = f"{CONTROL_FOLDER}/{ID_FILE}"
@@ -109,10 +109,10 @@ class Canary:
                 self._folder = (at.st_dev, at.st_ino)
             descriptor = os.open(ID_FILE, _OPEN, dir_fd=folder)
             try:
-                found = os.fstat(descriptor)
-                if not stat.S_ISREG(found.st_mode):
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode):
                     raise OSError(None, "not a regular file")
-                os.utime(descriptor, ns=(found.st_atime_ns, found.st_mtime_ns))
+                os.utime(descriptor, ns=(status.st_atime_ns, status.st_mtime_ns))
             finally:
                 os.close(descriptor)
 

@@ -137,16 +137,16 @@ def look(home: Path) -> tuple[object, ...]:
 def _load_settings(path: Path, vault: Path, places: Mapping[str, str]) -> HookFile:
     """The content of hooks.yaml; one that is not to be read guards all that can be guarded."""
     try:
-        found = read_settings(read_private(path, _LIMIT) or "", places=places)
+        file = read_settings(read_private(path, _LIMIT) or "", places=places)
         why = _why_in(vault, path)
     except (UntrustedFileError, YamlRejectedError) as error:
         why = str(error)
     if why is not None:
         problem = f"no hook of {SETTINGS} runs: {why}"
         return HookFile(problems=[problem], closed=dict.fromkeys(BLOCKING, problem))
-    found.problems = [f"{SETTINGS} {problem}" for problem in found.problems]
-    found.closed = {event: f"{SETTINGS} {why}" for event, why in found.closed.items()}
-    return found
+    file.problems = [f"{SETTINGS} {problem}" for problem in file.problems]
+    file.closed = {event: f"{SETTINGS} {why}" for event, why in file.closed.items()}
+    return file
 
 
 def read_settings(text: str, *, places: Mapping[str, str]) -> HookFile:
@@ -278,7 +278,7 @@ def _files(command: str, places: Mapping[str, str]) -> Iterator[Path]:
 
 def _expand(word: str, places: Mapping[str, str]) -> str:
     """`$NAME`, `${NAME}` and a leading `~/` replaced, where known. Never for a shell."""
-    spelled = _PLACE.sub(lambda found: places.get(found[1] or found[2], found[0]), word)
+    spelled = _PLACE.sub(lambda match: places.get(match[1] or match[2], match[0]), word)
     is_at_home = spelled.startswith("~/") and "HOME" in places
     return f"{places['HOME']}{spelled[1:]}" if is_at_home else spelled
 
@@ -311,18 +311,18 @@ def _load_scripts(folder: Path, vault: Path) -> HookFile:
         return HookFile(
             problems=[problem], closed=dict.fromkeys(BLOCKING if names else (), problem)
         )
-    found = HookFile()
+    file = HookFile()
     for name in names:
         event = None
         try:
             event = parse_script_name(name)
             hook = None if event is None else read_script(folder / name, event, vault)
         except (ValueError, NotFoundError) as error:
-            found.problems.append(f"{name} does not run: {error}")
-            found.closed |= {} if event is None else {event: found.problems[-1]}
+            file.problems.append(f"{name} does not run: {error}")
+            file.closed |= {} if event is None else {event: file.problems[-1]}
         else:
-            found.hooks += [] if hook is None else [hook]
-    return found
+            file.hooks += [] if hook is None else [hook]
+    return file
 
 
 def read_script(path: Path, event: str, vault: Path) -> Hook | None:
@@ -371,6 +371,6 @@ def _description(head: bytes) -> str | None:
     for line in head.decode("utf-8", "replace").splitlines():
         if line.startswith("#!") or "coding:" in line or not line.strip():
             continue
-        found = _COMMENT.fullmatch(line)
-        return found[1] or None if found else None
+        match = _COMMENT.fullmatch(line)
+        return match[1] or None if match else None
     return None

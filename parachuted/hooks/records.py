@@ -212,10 +212,10 @@ class HookRunRecorder:
         return [_record(*row) for row in self._database.rows(sql, (count,))]
 
     def get(self, record_id: str) -> HookRunRecord | None:
-        if (found := _ID.fullmatch(record_id)) is None:
+        if (match := _ID.fullmatch(record_id)) is None:
             return None
         sql = "SELECT number, document FROM runs WHERE number = ?"
-        rows = self._database.rows(sql, (int(found[1]),))
+        rows = self._database.rows(sql, (int(match[1]),))
         return _record(*rows[0]) if rows else None
 
     def close(self) -> None:

@@ -61,13 +61,13 @@ class ServerConnection:
 
     async def tools(self) -> list[dict[str, object]]:
         """`name`, `description` and `schema` of each. Raises ModuleFailedError."""
-        client, found, cursor = await self._client, list[Tool](), None
+        client, tools, cursor = await self._client, list[Tool](), None
         with self._failing():
             for _ in range(_MOST_PAGES):
                 page = await client.list_tools(cursor=cursor)
-                found += page.tools
+                tools += page.tools
                 cursor = page.next_cursor
-                if cursor is None or len(found) >= _MOST_TOOLS:
+                if cursor is None or len(tools) >= _MOST_TOOLS:
                     break
         return [
             {
@@ -75,7 +75,7 @@ class ServerConnection:
                 "description": (tool.description or "")[:_LONGEST_TEXT],
                 "schema": tool.input_schema,
             }
-            for tool in found[:_MOST_TOOLS]
+            for tool in tools[:_MOST_TOOLS]
         ]
 
     async def call(self, tool: str, arguments: Mapping[str, object]) -> ToolResult:

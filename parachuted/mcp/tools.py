@@ -111,13 +111,13 @@ class McpTools:
     ) -> ToolResult:
         """Whatever is wrong comes back as an error result. Its `response` is the answer."""
         began = time.perf_counter()
-        found = [tool for tool in self.offered(client.identity) if tool.description.name == name]
+        tools = [tool for tool in self.offered(client.identity) if tool.description.name == name]
         known = (tool.description.name for tool in (*self._fixed, *self._of_modules()))
-        if not found and client.identity.has_paths and name in known:
+        if not tools and client.identity.has_paths and name in known:
             return ToolResult.refusal(BEYOND_PATHS)
         result = CUT_SHORT
         try:
-            made = client.hooks.tools([_checked(tool, client, api) for tool in found])
+            made = client.hooks.tools([_checked(tool, client, api) for tool in tools])
             result = await call_tool(made, name, arguments)
         finally:
             self._record(client, api, name, result, (time.perf_counter() - began) * 1000)

@@ -37,8 +37,8 @@ class VaultTools:
     async def history(self, call: ToolCall, path: str, limit: int = 20) -> Mapping[str, object]:
         call.touch(path)
         within, most = call.within(_CURATOR, "read"), max(1, min(limit, _MOST_LISTED))
-        found = await self._history.history(within, VaultPath.parse(path), most)
-        versions = _document(found)["versions"]
+        history = await self._history.history(within, VaultPath.parse(path), most)
+        versions = _document(history)["versions"]
         return {"versions": [_some(version, _VERSION) for version in versions]}
 
     @tool("Who wrote each line of a note, in which run.", _CURATOR, "read")

@@ -162,16 +162,16 @@ def server_tools(
     return tuple(tool for tool in made if tool.full_name not in names)
 
 
-def _server_tool(one: ServerTool, calls: ServerToolCalls, taint: Taint) -> Tool:
+def _server_tool(tool: ServerTool, calls: ServerToolCalls, taint: Taint) -> Tool:
     async def called(arguments: Mapping[str, object]) -> ToolResult:
-        answer = await calls.call(one.server, one.tool, arguments)
-        taint.read(f"the MCP server {one.server}")
+        answer = await calls.call(tool.server, tool.tool, arguments)
+        taint.read(f"the MCP server {tool.server}")
         return replace(answer, text=_cut(answer.text))
 
     return Tool(
-        name=one.name,
-        description=one.description,
-        schema=one.schema,
+        name=tool.name,
+        description=tool.description,
+        schema=tool.schema,
         call=called,
-        server=one.server,
+        server=tool.server,
     )

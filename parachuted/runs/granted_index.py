@@ -48,11 +48,11 @@ class GrantedIndex:
         return FileNames(filter(self.can_see(), paths))
 
     def search(self, query: ParsedQuery, limit: int) -> Hits:
-        found = self._search.engine.find(query, limit, self._files.bounds.may_read).hits
-        visible = self.visible([hit.path for hit in found])
+        hits = self._search.engine.find(query, limit, self._files.bounds.may_read).hits
+        visible = self.visible([hit.path for hit in hits])
         return [
             Hit(path=printable(hit.path), title=hit.title, snippet=hit.snippet)
-            for hit in found
+            for hit in hits
             if hit.path in visible
         ]
 

@@ -170,8 +170,8 @@ def _value(value: object) -> str | int | float | bool | list[str]:
 
 def _sections(text: str) -> tuple[NoteSection, ...]:
     data = text.encode()
-    found = parse_note(data).sections
-    places = (place for part in found for place in (part.start, part.body_start, part.stop))
+    sections = parse_note(data).sections
+    places = (place for part in sections for place in (part.start, part.body_start, part.stop))
     at = _characters(data, places)
     return tuple(
         NoteSection(
@@ -181,14 +181,14 @@ def _sections(text: str) -> tuple[NoteSection, ...]:
             body=at[part.body_start],
             end=at[part.stop],
         )
-        for part in found
+        for part in sections
     )
 
 
 def _links(text: str, resolve: Resolve) -> tuple[NoteLink, ...]:
     data = text.encode()
-    found = links_in(parse_note(data)) if b"[" in data else ()
-    at = _characters(data, (place for link in found for place in (link.span.start, link.span.stop)))
+    links = links_in(parse_note(data)) if b"[" in data else ()
+    at = _characters(data, (place for link in links for place in (link.span.start, link.span.stop)))
     return tuple(
         NoteLink(
             target=printable(link.target),
@@ -198,7 +198,7 @@ def _links(text: str, resolve: Resolve) -> tuple[NoteLink, ...]:
             end=at[link.span.stop],
             path=None if path is None else printable(path),
         )
-        for link, path in zip(found, resolve(found) if found else (), strict=True)
+        for link, path in zip(links, resolve(links) if links else (), strict=True)
     )
 
 

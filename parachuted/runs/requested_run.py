@@ -100,15 +100,15 @@ class RequestedRun(Run):
 
     def caller(self) -> Caller:
         """On whose behalf its tools work: the caller's, until the run ends."""
-        asked = self.request.caller
-        depth = asked.chain.depth + 1
+        caller = self.request.caller
+        depth = caller.chain.depth + 1
         return replace(
-            asked,
+            caller,
             causes=self.task.causes,
             taint=self.taint,
-            chain=replace(asked.chain, run=self.id, within=self._within, depth=depth, call=None),
+            chain=replace(caller.chain, run=self.id, within=self._within, depth=depth, call=None),
             request=replace(
-                asked.request, is_valid=lambda: not self._has_ended and asked.request.is_valid()
+                caller.request, is_valid=lambda: not self._has_ended and caller.request.is_valid()
             ),
         )
 
@@ -213,7 +213,7 @@ class RequestedRun(Run):
 
     async def _ask_person(self, kind: WishKind, what: str, why: str) -> bool:
         """A person who follows the conversation may answer there, too."""
-        permissions, said = self.parts.permissions, self.request.input
+        permissions, conversation_input = self.parts.permissions, self.request.input
 
         def answer(question: PendingPermission, value: object) -> bool:
             if value in ("allow", "deny"):
@@ -228,9 +228,9 @@ class RequestedRun(Run):
             return True
 
         def show(question: PendingPermission) -> None:
-            if said is None:
+            if conversation_input is None:
                 return
-            said.expect(question.id, partial(answer, question))
+            conversation_input.expect(question.id, partial(answer, question))
             tool, argument = _CALLS[question.kind]
             self.stepped(
                 PermissionStep(
@@ -246,6 +246,6 @@ class RequestedRun(Run):
             session=self.request.session,
             agent=self.agent,
             request=PermissionRequest(kind=kind, what=what, why=why),
-            wait_s=self.parts.answer_s if said is not None else None,
+            wait_s=self.parts.answer_s if conversation_input is not None else None,
             opened=show,
         )

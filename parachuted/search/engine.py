@@ -87,9 +87,9 @@ class SnippetMarker:
     def _matches(self, number: int, text: str, folded: FoldedText) -> Iterator[re.Match[str]]:
         """One that is nowhere a whole word is looked for in parts of words."""
         whole, part = self._patterns[number]
-        found = whole.finditer(folded.text)
-        if (first := next(found, None)) is not None:
-            return chain([first], found)
+        matches = whole.finditer(folded.text)
+        if (first := next(matches, None)) is not None:
+            return chain([first], matches)
         return (
             match
             for match in islice(re.finditer(part, folded.text), _MOST_LOOKED_AT)

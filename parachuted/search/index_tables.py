@@ -112,14 +112,14 @@ class IndexTables:
                 (
                     number,
                     at,
-                    one.kind,
-                    key_of(one.target),
-                    link_name(one.target),
-                    one.form in {"bare", "angle"},
-                    one.line,
+                    link.kind,
+                    key_of(link.target),
+                    link_name(link.target),
+                    link.form in {"bare", "angle"},
+                    link.line,
                 )
                 for number, indexed_note in indexed_notes
-                for at, one in enumerate(indexed_note.links)
+                for at, link in enumerate(indexed_note.links)
             ),
         )
 

@@ -341,8 +341,8 @@ class Indexer:
         known = {path: tables.digest(path) for path in notes}
         changed = [
             path
-            for path, one in notes.items()
-            if one.entry is None or known[path] != one.entry.digest
+            for path, index_update in notes.items()
+            if index_update.entry is None or known[path] != index_update.entry.digest
         ]
         indexed_notes = self._read_notes(changed, notes)
         others = [path for path, one in news.items() if one.entry is not None and path not in notes]
@@ -369,14 +369,14 @@ class Indexer:
         ):
             unread[path] = indexed_note
             self._wait_for_noticing()
-        found: list[IndexedNote] = []
+        notes: list[IndexedNote] = []
         for path in paths:
-            one = news[path]
-            if one.data is not None and one.entry is not None:
-                found.append(make_indexed_note(path, one.data, one.entry.mtime_ns / 1e9))
+            update = news[path]
+            if update.data is not None and update.entry is not None:
+                notes.append(make_indexed_note(path, update.data, update.entry.mtime_ns / 1e9))
             elif (read := unread.get(path)) is not None:
-                found.append(read)
-        return found
+                notes.append(read)
+        return notes
 
     def _rest(self, problem: str) -> None:
         """Say what is wrong, wait, then compare everything: what was in hand is lost."""

@@ -59,8 +59,8 @@ def make_listing(query: NoteQuery) -> NoteListing:
             f"{tag}/",
             f"{tag}0",
         )
-    for one in query.filters:
-        _narrow(listing, one)
+    for key_filter in query.filters:
+        _narrow(listing, key_filter)
     if query.after is not None:
         _go_on(listing, query)
     return listing
@@ -116,14 +116,14 @@ def _narrow(listing: NoteListing, one: KeyFilter) -> None:
         listing.add(condition, *values)
 
 
-def _is_wanted(one: KeyFilter) -> bool:
-    return one.value not in (False, "false", "0", "no")
+def _is_wanted(key_filter: KeyFilter) -> bool:
+    return key_filter.value not in (False, "false", "0", "no")
 
 
-def _texts(one: KeyFilter) -> list[str]:
-    if isinstance(one.value, tuple):
-        return list(one.value)
-    return str(one.value).split(",") if one.op == "in" else [str(one.value)]
+def _texts(key_filter: KeyFilter) -> list[str]:
+    if isinstance(key_filter.value, tuple):
+        return list(key_filter.value)
+    return str(key_filter.value).split(",") if key_filter.op == "in" else [str(key_filter.value)]
 
 
 _FIELD = "SELECT 1 FROM fields WHERE fields.note = notes.id AND fields.key = ?"
@@ -185,19 +185,19 @@ def _matches(query: NoteQuery, indexed_note: IndexedNote) -> bool:
             one == tag or one.startswith(f"{tag}/") for one in map(plain, indexed_note.tags)
         ):
             return False
-    return all(_fulfils(one, indexed_note) for one in query.filters)
+    return all(_fulfils(key_filter, indexed_note) for key_filter in query.filters)
 
 
-def _fulfils(one: KeyFilter, indexed_note: IndexedNote) -> bool:
-    fields = _fields(indexed_note, one.key)
-    if one.op == "exists":
-        return bool(fields) is _is_wanted(one)
+def _fulfils(key_filter: KeyFilter, indexed_note: IndexedNote) -> bool:
+    fields = _fields(indexed_note, key_filter.key)
+    if key_filter.op == "exists":
+        return bool(fields) is _is_wanted(key_filter)
     found = any(
-        _compares("eq" if one.op in {"in", "ne"} else one.op, text.strip(), field)
-        for text in _texts(one)
+        _compares("eq" if key_filter.op in {"in", "ne"} else key_filter.op, text.strip(), field)
+        for text in _texts(key_filter)
         for field in fields
     )
-    return not found if one.op == "ne" else found
+    return not found if key_filter.op == "ne" else found
 
 
 def _fields(indexed_note: IndexedNote, key: str) -> list[IndexedField]:

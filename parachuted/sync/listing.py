@@ -110,7 +110,7 @@ async def list_files(
     index: VaultIndex, query: ListingQuery, sees: Callable[[str], bool]
 ) -> list[ListedFile]:
     """The files that `sees` allows, by path. Other work goes on between folders."""
-    found, is_wanted = list[ListedFile](), _wanted(query)
+    files, is_wanted = list[ListedFile](), _wanted(query)
     cut = len(query.root) + 1 if query.root else 0
     for folder in sorted(index.below(query.root)):
         prefix = f"{folder}/" if folder else ""
@@ -124,9 +124,9 @@ async def list_files(
                 and not _ELSEWHERE.search(path)
                 and sees(place)
             ):
-                found.append(ListedFile(place, path, entry))
+                files.append(ListedFile(place, path, entry))
         await asyncio.sleep(0)
-    return found
+    return files
 
 
 def _changed_ns(entry: IndexEntry) -> int:

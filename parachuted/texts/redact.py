@@ -26,8 +26,8 @@ def redact(text: str, secrets: Iterable[str] = ()) -> str:
     return _SHAPES.sub(_replaced, text)
 
 
-def _replaced(found: re.Match[str]) -> str:
-    kept = next((group for group in found.groups()[2:] if group is not None), "")
+def _replaced(match: re.Match[str]) -> str:
+    kept = next((group for group in match.groups()[2:] if group is not None), "")
     return kept + SHOWN + ("@" if kept == "://" else "")
 
 

@@ -146,9 +146,9 @@ def refused(error: ParachuteError) -> ToolResult:
 
 def plain(text: str) -> str:
     """Raises EditRefusedError where the text holds a character that is none."""
-    found = UNPRINTABLE.search(text.replace("\r\n", "\n"))
-    if found is not None:
-        raise EditRefusedError(f"{found[0]!r} at position {found.start()} is not text")
+    match = UNPRINTABLE.search(text.replace("\r\n", "\n"))
+    if match is not None:
+        raise EditRefusedError(f"{match[0]!r} at position {match.start()} is not text")
     return text
 
 

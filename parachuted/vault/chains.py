@@ -65,8 +65,8 @@ def chains_of(
             chains.pop(source, None)
             known = [*chains.get(path, []), *known]
         chains[path] = known
-    found = [chain for many in chains.values() for chain in many]
-    return [one for one in found if one.before != one.after or one.source != one.path]
+    write_chains = [chain for many in chains.values() for chain in many]
+    return [one for one in write_chains if one.before != one.after or one.source != one.path]
 
 
 def wrote(

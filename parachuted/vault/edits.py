@@ -133,7 +133,7 @@ def _replace_spans(spans: Sequence[TextSpan], data: bytes) -> bytes:
             "the file is not UTF-8 text, so characters cannot be counted"
         ) from error
     pieces, at = list[str](), 0
-    for span in sorted(spans, key=lambda one: (one.start, one.stop)):
+    for span in sorted(spans, key=lambda text_span: (text_span.start, text_span.stop)):
         if not at <= span.start <= span.stop <= len(text):
             raise EditRefusedError(
                 f"the characters {span.start} to {span.stop} overlap with others, or are not in "
@@ -186,32 +186,32 @@ def _refuse_doubtful(note: ParsedNote, section: Section) -> None:
 
 def section_for(edit: SectionEdit, note: ParsedNote) -> Section | None:
     """Raises EditRefusedError where several may be meant, NotFoundError where there are fewer."""
-    found = note.sections_called(edit.section)
-    if not found:
+    sections = note.sections_called(edit.section)
+    if not sections:
         return None
-    if edit.occurrence is not None and edit.occurrence > len(found):
+    if edit.occurrence is not None and edit.occurrence > len(sections):
         raise NotFoundError(
             f"there is no section {_spoken(edit.section)[:200]!r} number {edit.occurrence}; there "
-            f"are {len(found)}"
+            f"are {len(sections)}"
         )
-    if edit.is_only and edit.occurrence is None and len(found) > 1:
-        raise EditRefusedError(_several(edit, found))
-    return found[(edit.occurrence or 1) - 1]
+    if edit.is_only and edit.occurrence is None and len(sections) > 1:
+        raise EditRefusedError(_several(edit, sections))
+    return sections[(edit.occurrence or 1) - 1]
 
 
-def _several(edit: SectionEdit, found: list[Section]) -> str:
-    paths = [" > ".join(section.path)[:200] for section in found]
+def _several(edit: SectionEdit, sections: list[Section]) -> str:
+    paths = [" > ".join(section.path)[:200] for section in sections]
     way = (
         'by its path, like "section": '
-        f"{json.dumps(list(found[-1].path), ensure_ascii=False)[:400]}, or "
+        f"{json.dumps(list(sections[-1].path), ensure_ascii=False)[:400]}, or "
         if len(set(paths)) > 1
         else ""
     )
     found_at = ", ".join(f"{number}: {path!r}" for number, path in enumerate(paths[:_NAMED], 1))
     name = _spoken(edit.section)[:200]
     return (
-        f"there are {len(found)} sections {name!r} ({found_at}); name one {way}by its number, "
-        f'"occurrence": {len(found)}'
+        f"there are {len(sections)} sections {name!r} ({found_at}); name one {way}by its number, "
+        f'"occurrence": {len(sections)}'
     )
 
 
@@ -336,8 +336,8 @@ def _verify(before: ParsedNote, data: bytes, section: Section, at: Span) -> None
     """Headings outside `at` must stay as they were; those in it be below the section's level."""
     after = _reread(before, data, at)
     grown = len(data) - len(before.data)
-    kept = [h for h in before.outline.headings if not at.start <= h.start < at.stop]
-    expected = [(h.level, h.title, h.start + grown * (h.start >= at.stop)) for h in kept]
+    headings = [h for h in before.outline.headings if not at.start <= h.start < at.stop]
+    expected = [(h.level, h.title, h.start + grown * (h.start >= at.stop)) for h in headings]
     new = Span(start=at.start, stop=at.stop + grown)
     found = []
     for heading in after.outline.headings:

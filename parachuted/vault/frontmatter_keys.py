@@ -84,15 +84,15 @@ def _one_key(note: ParsedNote, name: str) -> FrontmatterKey | None:
         return None
     if note.matter.tangled:
         raise EditRefusedError(f"{note.matter.problems[-1].message}; put that right first")
-    found = [key for key in note.keys if key.name == name]
-    if len(found) > 1:
+    keys = [key for key in note.keys if key.name == name]
+    if len(keys) > 1:
         raise EditRefusedError(
             f"the key {name[:200]!r} stands more than once in the frontmatter; leave one of them "
             "first"
         )
     if not note.matter.readable:
-        _check_lines(note, found[0] if found else None)
-    return found[0] if found else None
+        _check_lines(note, keys[0] if keys else None)
+    return keys[0] if keys else None
 
 
 def _check_lines(note: ParsedNote, target: FrontmatterKey | None) -> None:

@@ -135,10 +135,10 @@ class _Scan:
         for block in blocks:
             if block.kind == "Heading":
                 self._add(_heading(block, data))
-        found = [find_doubt(block, data) for block in blocks]
-        if last is None and blocks and found[-1] is None:
-            found.append(find_left_open(blocks[-1], data))
-        self.doubts += [doubt for doubt in found if doubt is not None]
+        parts = [find_doubt(block, data) for block in blocks]
+        if last is None and blocks and parts[-1] is None:
+            parts.append(find_left_open(blocks[-1], data))
+        self.doubts += [doubt for doubt in parts if doubt is not None]
         return True
 
     def _add(self, heading: Heading) -> None:

@@ -108,16 +108,16 @@ def _parsed_links(data: bytes, lines: Span) -> list[LinkMark]:
     except UnicodeDecodeError as error:
         raise YamlRefusedError("frontmatter-not-utf8", "it is not UTF-8") from error
     offset = CharacterOffsets(text)
-    found: list[LinkMark] = []
+    marks: list[LinkMark] = []
     for one in read_texts(text):
         place = Span(
             start=lines.start + offset.bytes(one.start), stop=lines.start + offset.bytes(one.stop)
         )
         if one.style != "flow":
-            found += _text_links(data, place, one)
+            marks += _text_links(data, place, one)
         elif (match := _WIKI.fullmatch(data, place.start, place.stop)) is not None:
-            found += _wiki(match, "wiki", "flow")
-    return found
+            marks += _wiki(match, "wiki", "flow")
+    return marks
 
 
 def _text_links(data: bytes, place: Span, text: YamlText) -> Iterator[LinkMark]:

@@ -115,24 +115,24 @@ def _percent(text: bytes, form: Form, *, old: bytes) -> bytes:
     )
 
 
-def _links_of(found: Iterable[LinkMark], data: bytes) -> Iterator[Link]:
+def _links_of(marks: Iterable[LinkMark], data: bytes) -> Iterator[Link]:
     line, at = 1, 0
-    for one in found:
-        raw = data[one.span.start : one.span.stop]
-        target = _target(raw, one.form)
+    for mark in marks:
+        raw = data[mark.span.start : mark.span.stop]
+        target = _target(raw, mark.form)
         if target:
-            line += data.count(b"\n", at, one.span.start)
-            at = one.span.start
-            anchor = None if one.anchor is None else _target(one.anchor, one.form)
-            label = None if one.label is None else _label(one.label[:LONGEST_LABEL], one.form)
+            line += data.count(b"\n", at, mark.span.start)
+            at = mark.span.start
+            anchor = None if mark.anchor is None else _target(mark.anchor, mark.form)
+            label = None if mark.label is None else _label(mark.label[:LONGEST_LABEL], mark.form)
             yield Link(
-                kind=one.kind,
+                kind=mark.kind,
                 target=target,
                 anchor=anchor,
                 label=label,
-                span=one.span,
+                span=mark.span,
                 line=line,
-                form=one.form,
+                form=mark.form,
             )
 
 

@@ -140,24 +140,24 @@ class ParsedNote:
     def sections_called(self, name: str | Sequence[str]) -> list[Section]:
         if not isinstance(name, str):
             return self._at_path(name)
-        found = self._named(folded_title(name)) or self._named(folded_title(plain_title(name)))
-        return found or (self._at_path(name.split(">")) if ">" in name else [])
+        sections = self._named(folded_title(name)) or self._named(folded_title(plain_title(name)))
+        return sections or (self._at_path(name.split(">")) if ">" in name else [])
 
     def text(self, span: Span) -> str:
         return self.data[span.start : span.stop].decode("utf-8", "replace")
 
     def _named(self, name: str) -> list[Section]:
-        found = [section for section in self.sections if folded_title(section.title) == name]
-        return [section for section in found if section.level == 2] or found  # noqa: PLR2004 - as in `##`
+        sections = [section for section in self.sections if folded_title(section.title) == name]
+        return [section for section in sections if section.level == 2] or sections  # noqa: PLR2004 - as in `##`
 
     def _at_path(self, titles: Sequence[str]) -> list[Section]:
         wanted = tuple(map(folded_title, titles))
-        found = [
+        sections = [
             section
             for section in self.sections
             if tuple(map(folded_title, section.path[-len(wanted) :])) == wanted
         ]
-        return [section for section in found if len(section.path) == len(wanted)] or found
+        return [section for section in sections if len(section.path) == len(wanted)] or sections
 
 
 def parse_note(data: bytes) -> ParsedNote:

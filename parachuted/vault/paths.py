@@ -116,8 +116,8 @@ def printable(path: str) -> str:
     return _CONTROL.sub(_escaped, os.fsencode(path).decode("utf-8", "backslashreplace"))
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return f"\\x{ord(found[0]):02x}"
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\x{ord(match[0]):02x}"
 
 
 _ELLIPSIS = "\u2026"  # which titles begin with, and no disk takes for dots
@@ -174,10 +174,10 @@ def _without_end(name: str) -> str:
 
 
 def _long(name: str) -> str:
-    found = _SHORT.fullmatch(name)
-    if found is None:
+    match = _SHORT.fullmatch(name)
+    if match is None:
         return name
-    stem, suffix = found[1], found[2] or ""
+    stem, suffix = match[1], match[2] or ""
     return next((long for long in _GUARDED if _may_be_short(stem, suffix, long)), name)
 
 

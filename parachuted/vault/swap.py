@@ -283,10 +283,10 @@ def _expect(folder: int, name: str, original: int, old: str) -> None:
 
 def _is_at(folder: int, name: str, descriptor: int) -> bool:
     try:
-        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return False
-    return os.path.samestat(found, os.fstat(descriptor))
+    return os.path.samestat(status, os.fstat(descriptor))
 
 
 def _remove_durably(folder: int, temporary: str) -> None:

@@ -107,9 +107,9 @@ def _left(
         [((came.id + 1, 0), came.path, None)] if came is not None else []
     )
     moves += [
-        ((one.write, one.id), one.path, one.at)
-        for one in history.moved_from(path, now[0])
-        if one.at != at
+        ((write.write, write.id), write.path, write.at)
+        for write in history.moved_from(path, now[0])
+        if write.at != at
     ]
     return min((move for move in moves if move[0] > now), key=lambda one: one[0], default=None)
 

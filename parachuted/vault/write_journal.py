@@ -142,11 +142,11 @@ class WriteJournal:
         """The write that left `path` with that content, unless the scanner has seen it before."""
         if path not in self._unnoticed:
             return None
-        found = self._writes(
+        writes = self._writes(
             "path = ? AND noticed = 0 AND after IS ? AND state != 'void' ORDER BY id DESC LIMIT 1",
             (path, digest),
         )
-        return found[0] if found else None
+        return writes[0] if writes else None
 
     def is_ours_since(self, write: Write, digest: str | None) -> bool:
         """Whether it and unnoticed writes before it lead there from that content without a gap."""
@@ -187,10 +187,10 @@ class WriteJournal:
         if write.operation != "Move":
             return None
         other = (write.after, write.before)
-        found = self._writes(
+        writes = self._writes(
             "id IN (?, ?) AND operation = 'Move' AND state != 'void'", (write.id - 1, write.id + 1)
         )
-        own = (half for half in found if half.author == write.author)
+        own = (half for half in writes if half.author == write.author)
         return next((half for half in own if (half.before, half.after) == other), None)
 
     def saw(self, at: datetime, seen: Sequence[tuple[str, str, str | None, str | None]]) -> None:

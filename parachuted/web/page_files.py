@@ -107,8 +107,8 @@ class PageFiles:
         bodies = {name: (self._folder / name).read_bytes() for name, _, _ in stamps}
         files = {name: _file(name, _whole(name, body, bodies)) for name, body in bodies.items()}
         whole = hashlib.sha256()
-        for name, one in files.items():
-            whole.update(f"{name}\0{one.tag}\0".encode())
+        for name, file in files.items():
+            whole.update(f"{name}\0{file.tag}\0".encode())
         starts = [name for name in (_FIRST, _SCREEN) if name in files]
         first = tuple(dict.fromkeys(name for start in starts for name in _closure(files, start)))
         return _Loaded(stamps, whole.hexdigest()[:16], files, first)
@@ -121,7 +121,7 @@ def _whole(name: str, body: bytes, bodies: dict[str, bytes]) -> bytes:
     if not name.endswith(".css"):
         return body
     folder = PurePosixPath(name).parent
-    return _STYLES.sub(lambda found: bodies[(folder / found[1].decode()).as_posix()], body)
+    return _STYLES.sub(lambda match: bodies[(folder / match[1].decode()).as_posix()], body)
 
 
 def _file(name: str, body: bytes) -> PageFile:

@@ -90,25 +90,25 @@ class PageRoutes:
     )
     async def file(self, call: ApiCall) -> web.Response:
         """A file of the web page. Its address holds a digest, so a browser may keep it."""
-        found = self._files.find(call.named("version"), call.named("name"))
-        if found is None:
+        file = self._files.find(call.named("version"), call.named("name"))
+        if file is None:
             await asyncio.to_thread(self._files.look)  # the first request since the start
-            found = self._files.find(call.named("version"), call.named("name"))
-        if found is None:
+            file = self._files.find(call.named("version"), call.named("name"))
+        if file is None:
             raise web.HTTPNotFound(
                 text="the page has no such file; if it was open during an update, load it again"
             )
         headers = {
-            "ETag": found.tag,
+            "ETag": file.tag,
             "Cache-Control": _FOR_EVER,
             "Vary": "Accept-Encoding",
             "Content-Security-Policy": _OF_FILES,
             "X-DNS-Prefetch-Control": "off",
         }
-        if call.request.headers.get("If-None-Match") == found.tag:
+        if call.request.headers.get("If-None-Match") == file.tag:
             return web.Response(status=304, headers=headers)
-        body = found.body
-        if found.packed is not None and "gzip" in call.request.headers.get("Accept-Encoding", ""):
-            body, headers["Content-Encoding"] = found.packed, "gzip"
-        charset = "utf-8" if found.type.startswith("text/") else None
-        return web.Response(body=body, content_type=found.type, charset=charset, headers=headers)
+        body = file.body
+        if file.packed is not None and "gzip" in call.request.headers.get("Accept-Encoding", ""):
+            body, headers["Content-Encoding"] = file.packed, "gzip"
+        charset = "utf-8" if file.type.startswith("text/") else None
+        return web.Response(body=body, content_type=file.type, charset=charset, headers=headers)

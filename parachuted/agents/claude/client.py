@@ -115,15 +115,15 @@ class AgentClient:
             if passing is not None:
                 passing.cancel()
 
-    def _goes_on(self, result: ResultMessage, said: ConversationInput | None) -> bool:
+    def _goes_on(self, result: ResultMessage, conversation_input: ConversationInput | None) -> bool:
         """Whether more answers follow; if not, nothing more is taken of what is `said`."""
-        if said is None:
+        if conversation_input is None:
             return False
         taken = result.user_message_uuids
         self._unread = set() if taken is None else self._unread.difference(taken)
-        if not result.is_error and (self._unread or said.has_text):
+        if not result.is_error and (self._unread or conversation_input.has_text):
             return True
-        said.close()
+        conversation_input.close()
         return False
 
     def rest(self) -> None:
@@ -177,9 +177,9 @@ class AgentClient:
             context=Context(),  # it goes on when the module that began the run has ended
         )
 
-    async def _pass_on(self, said: ConversationInput) -> None:
+    async def _pass_on(self, conversation_input: ConversationInput) -> None:
         while True:
-            text = await said.next_text()
+            text = await conversation_input.next_text()
             try:
                 await self._say(text)
             except CLIConnectionError:  # it has ended, as the reader of its messages sees too

@@ -229,10 +229,10 @@ def read_windows(headers: Mapping[str, str]) -> dict[str, UsageWindow]:
     """By their names, such as `5h` and `7d`."""
     windows: dict[str, UsageWindow] = {}
     for header, text in headers.items():
-        if (found := _USED.fullmatch(header)) and (used := _number(text)) >= 0:
-            ends = _number(headers.get(f"{found[1]}-reset"))
+        if (match := _USED.fullmatch(header)) and (used := _number(text)) >= 0:
+            ends = _number(headers.get(f"{match[1]}-reset"))
             resets_at = datetime.fromtimestamp(ends, UTC) if 0 <= ends <= _LATEST else None
-            windows[found[2].lower()] = UsageWindow(round(used * 100, 1), resets_at)
+            windows[match[2].lower()] = UsageWindow(round(used * 100, 1), resets_at)
     return windows
 
 

@@ -175,8 +175,8 @@ def packaged_text(name: str) -> str:
 
 def find_bundled_cli() -> Path | None:
     """In the agent SDK's wheel, found without importing that."""
-    found = find_spec("claude_agent_sdk")
-    for place in (found.submodule_search_locations or []) if found is not None else []:
+    spec = find_spec("claude_agent_sdk")
+    for place in (spec.submodule_search_locations or []) if spec is not None else []:
         cli = Path(place) / "_bundled" / "claude"
         if cli.is_file():
             return cli.resolve()

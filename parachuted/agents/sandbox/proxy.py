@@ -95,12 +95,12 @@ def _means(pattern: str, host: str, port: int) -> bool:
 def is_public(address: str) -> bool:
     """Whether an address is out on the internet: not here, nor near, nor a way back to either."""
     try:
-        found = ip_address(address)
+        ip = ip_address(address)
     except ValueError:
         return False
-    if not found.is_global or found.is_multicast or any(found in one for one in _NOT_PUBLIC):
+    if not ip.is_global or ip.is_multicast or any(ip in one for one in _NOT_PUBLIC):
         return False
-    return isinstance(found, IPv4Address) or (found.scope_id is None and found in _IPV6_PUBLIC)
+    return isinstance(ip, IPv4Address) or (ip.scope_id is None and ip in _IPV6_PUBLIC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,8 +162,8 @@ class Proxy:
 
     def cut(self, *, but_answered: bool = False) -> int:
         """Close all connections, or all without an answer so far; returns how many."""
-        kept = self._answered if but_answered else set()
-        cut = {writer: task for writer, task in self._open.items() if writer not in kept}
+        writers = self._answered if but_answered else set()
+        cut = {writer: task for writer, task in self._open.items() if writer not in writers}
         for writer, task in cut.items():
             writer.transport.abort()
             if task is not None:
