@@ -103,8 +103,8 @@ def _age(request: PairingRequest, at: float) -> float:
     return abs(at - request.at)
 
 
-def request_id(one: PairingRequest) -> str:
-    return f"{one.platform}:{one.sender_id}"
+def request_id(request: PairingRequest) -> str:
+    return f"{request.platform}:{request.sender_id}"
 
 
 class Refusals:

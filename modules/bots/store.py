@@ -266,9 +266,9 @@ class Store:
         rows = await self._select("SELECT * FROM pairings ORDER BY at")
         return [PairingRequest(**dict(row)) for row in rows]
 
-    async def put_pairing(self, one: PairingRequest) -> None:
+    async def put_pairing(self, request: PairingRequest) -> None:
         query = "INSERT OR REPLACE INTO pairings VALUES (?, ?, ?, ?, ?, ?, ?)"
-        await self._write(query, *asdict(one).values())
+        await self._write(query, *asdict(request).values())
 
     async def drop_pairing(self, platform: str, sender_id: str, code: str) -> bool:
         query = "DELETE FROM pairings WHERE platform = ? AND sender_id = ? AND code = ?"

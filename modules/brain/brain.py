@@ -85,7 +85,7 @@ class Brain(Writer):
             async for one in self.store.readable(match.entity for match in found.values())
         ]
         best = candidates[0]["confidence"] if candidates else 0.0
-        is_only = [one["confidence"] for one in candidates].count(best) == 1
+        is_only = [candidate["confidence"] for candidate in candidates].count(best) == 1
         if best < _SURE_ENOUGH or not is_only:
             return rows.Resolved(match=None, confidence=0.0, candidates=candidates)
         first = candidates[0]
@@ -115,11 +115,11 @@ class Brain(Writer):
         looked_for = most * _SPARE if exclude else most
         recalled_passages = await asyncio.to_thread(self.store.recall.search, query, looked_for)
         wanted = [
-            one
-            for one in recalled_passages
-            if not (exclude and one.path.startswith(exclude))
-            and (one.is_match or not only_matches)
-            and one.score >= min_score
+            passage
+            for passage in recalled_passages
+            if not (exclude and passage.path.startswith(exclude))
+            and (passage.is_match or not only_matches)
+            and passage.score >= min_score
         ][:most]
         seen = await self.store.present(one.path for one in wanted)
         results = [
@@ -388,6 +388,6 @@ def _day(text: str | None) -> str | None:
     return day
 
 
-def _line(one: rows.RelatedRow) -> str:
-    label = f" - {one['label']}" if one["label"] else ""
-    return f"- {one['name']} ({one['type']}){label}: {one['snippet']}"
+def _line(related_row: rows.RelatedRow) -> str:
+    label = f" - {related_row['label']}" if related_row["label"] else ""
+    return f"- {related_row['name']} ({related_row['type']}){label}: {related_row['snippet']}"

@@ -82,11 +82,11 @@ class MentionFinder:
         words = " ".join((before + after.partition("\n\n")[0]).split())
         return words if len(words) <= _EXCERPT else f"{words[: _EXCERPT - 1].rstrip()}…"
 
-    async def _announce(self, source: str, found: Iterable[MentionRow]) -> None:
+    async def _announce(self, source: str, mention_rows: Iterable[MentionRow]) -> None:
         sure: dict[str, float] = {}
-        for one in found:
-            if ":" in one["para_id"]:
-                sure[one["para_id"]] = max(one["confidence"], sure.get(one["para_id"], 0))
+        for row in mention_rows:
+            if ":" in row["para_id"]:
+                sure[row["para_id"]] = max(row["confidence"], sure.get(row["para_id"], 0))
         if not sure:
             return
         source_id = "_".join(source.replace("/", ":").split())[:200]

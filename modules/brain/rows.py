@@ -226,15 +226,15 @@ def note_row(path: str, title: str | None) -> RelatedRow:
     )
 
 
-def recalled_row(entity: Entity | None, found: Recalled) -> RecalledRow:
+def recalled_row(entity: Entity | None, recalled_passage: Recalled) -> RecalledRow:
     return RecalledRow(
-        para_id=entity.key if entity else found.path,
+        para_id=entity.key if entity else recalled_passage.path,
         type=entity.type if entity else "",
-        title=entity.name if entity else found.title,
-        path=found.path,
-        text=found.text,
-        score=found.score,
-        is_match=found.is_match,
+        title=entity.name if entity else recalled_passage.title,
+        path=recalled_passage.path,
+        text=recalled_passage.text,
+        score=recalled_passage.score,
+        is_match=recalled_passage.is_match,
     )
 
 

@@ -298,7 +298,7 @@ class Turns:
         turn.session, self._active[session.id] = session, turn
         before = self._streams.pop(session.id, [])
         self._streams[session.id] = [*before[-1:], turn.stream]
-        idle = [one for one in self._streams if one not in self._active]
+        idle = [stream for stream in self._streams if stream not in self._active]
         for one in idle[: max(0, len(self._streams) - _MOST_STREAMS)]:
             del self._streams[one]
 

@@ -364,9 +364,9 @@ def _here(at: datetime) -> datetime:
     return bare.replace(tzinfo=UTC)
 
 
-def _add(found: Changes, more: Changes) -> None:
-    found["created"] += more["created"]
-    found["updated"] += more["updated"]
+def _add(changes: Changes, more: Changes) -> None:
+    changes["created"] += more["created"]
+    changes["updated"] += more["updated"]
 
 
 def _holds(entry: Entry, words: list[str]) -> bool:

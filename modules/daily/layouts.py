@@ -90,7 +90,7 @@ def read(path: str, text: str) -> tuple[Dated, ...]:
     if visible is text:
         return dated_entries
     by_mark = {one.mark: one.entry for one in _read(path, visible)}
-    return tuple(replace(one, visible=by_mark.get(one.mark)) for one in dated_entries)
+    return tuple(replace(entry, visible=by_mark.get(entry.mark)) for entry in dated_entries)
 
 
 def _read(path: str, text: str) -> tuple[Dated, ...]:
@@ -148,12 +148,12 @@ def find(dated: Dated, text: str) -> Dated:
     raise JournalError(f"{dated.path} has no entry {dated.id}.")
 
 
-def in_order(found: list[Dated]) -> list[Dated]:
+def in_order(dated_entries: list[Dated]) -> list[Dated]:
     latest = ""
     placed: list[tuple[str, Dated]] = []
-    for one in found:
-        clock = f"{one.entry.at:%H:%M:%S.%f}" if one.entry.at else f"{one.entry.created:0>5}"
-        if day_of(one.path):
-            clock = latest = max(latest, clock if one.entry.created else "")
-        placed.append((clock, one))
+    for entry in dated_entries:
+        clock = f"{entry.entry.at:%H:%M:%S.%f}" if entry.entry.at else f"{entry.entry.created:0>5}"
+        if day_of(entry.path):
+            clock = latest = max(latest, clock if entry.entry.created else "")
+        placed.append((clock, entry))
     return [dated_entry for _, dated_entry in sorted(placed, key=lambda pair: pair[0])]

@@ -344,9 +344,9 @@ class DailyModule(AgentRoutes, TransferRoutes, UploadRoutes):
     async def _visible(self, last: dt.date, days: int) -> list[Dated]:
         dated_entries = await self._days.between(last - dt.timedelta(days=days - 1), last)
         return [
-            replace(one, entry=replace(one.visible, mentions=tuple(self._mentions.of(one))))
-            for one in dated_entries
-            if one.visible
+            replace(entry, entry=replace(entry.visible, mentions=tuple(self._mentions.of(entry))))
+            for entry in dated_entries
+            if entry.visible
         ]
 
     async def _names_of(self, para_ids: Sequence[str]) -> dict[str, str]:

@@ -44,10 +44,10 @@ class OpenLoop:
     closed_by: Mentioned | None = None
 
 
-def loops_in(found: Iterable[Dated]) -> list[OpenLoop]:
+def loops_in(dated_entries: Iterable[Dated]) -> list[OpenLoop]:
     """The loops of entries, which come oldest first; closed ones stay in the list."""
     loops: dict[str, OpenLoop] = {}
-    for dated in found:
+    for dated in dated_entries:
         named = Mentioned(id=dated.id, path=dated.path, day=dated.day)
         for line in _lines(dated.entry.body):
             _take(loops, line, named)
@@ -196,8 +196,8 @@ def _people(entries: Sequence[Dated], names: Mapping[str, str]) -> Iterator[str]
         yield f"- {name} {' '.join(map(link_to, ones))}"
 
 
-def first_of(one: Dated) -> str:
-    text = " ".join((one.visible or one.entry).body.split()).lstrip("#>-*+ ")
+def first_of(dated_entry: Dated) -> str:
+    text = " ".join((dated_entry.visible or dated_entry.entry).body.split()).lstrip("#>-*+ ")
     match = _SENTENCE.match(text)
     sentence = match[1] if match else text
     return sentence if len(sentence) <= _LONGEST else sentence[:_LONGEST].rsplit(" ", 1)[0] + " …"

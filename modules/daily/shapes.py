@@ -125,8 +125,8 @@ def row_of(one: Dated, links: list[str]) -> EntryRow:
     return EntryRow(one.id, one.path, one.entry.title, moment(one.at), snippet, links)
 
 
-def whole_of(one: Dated, links: list[str]) -> WholeEntry:
-    entry = one.entry
+def whole_of(dated_entry: Dated, links: list[str]) -> WholeEntry:
+    entry = dated_entry.entry
     fields: dict[str, object] = {
         "type": entry.kind,
         "audio": entry.audio,
@@ -134,13 +134,13 @@ def whole_of(one: Dated, links: list[str]) -> WholeEntry:
         "duration": entry.duration,
         "status": entry.status,
         "link": entry.link,
-        "private": True if one.visible is None else None,
+        "private": True if dated_entry.visible is None else None,
     }
     return WholeEntry(
-        id=one.id,
-        path=one.path,
+        id=dated_entry.id,
+        path=dated_entry.path,
         title=entry.title,
-        created_at=moment(one.at),
+        created_at=moment(dated_entry.at),
         content=entry.body,
         metadata={name: value for name, value in fields.items() if value is not None},
         brain_links=links,

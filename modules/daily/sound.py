@@ -106,11 +106,11 @@ class Recordings:
         self._days, self._vault, self._state = days, vault, state
         self._turn = asyncio.Lock()
 
-    async def add(self, found: Iterable[Dated], *, is_limited: bool) -> list[str]:
+    async def add(self, dated_entries: Iterable[Dated], *, is_limited: bool) -> list[str]:
         """The ids of those that can be transcribed now."""
         new = {
             dated.id: dated.entry.audio
-            for dated in found
+            for dated in dated_entries
             if dated.entry.audio
             and dated.entry.status in _UNDONE
             and not (is_limited and not await self._vault.exists(f"{_FOLDER}{dated.entry.audio}"))

@@ -160,7 +160,7 @@ class ChangeCommitter:
         return self.index.get(path) is not None
 
     async def commit(
-        self, found: SortedChanges, thread: Executor, *, remember: bool
+        self, changes: SortedChanges, thread: Executor, *, remember: bool
     ) -> list[Change]:
         """In pieces, so that the event loop stays free; `remember`: on disk too.
 
@@ -168,8 +168,8 @@ class ChangeCommitter:
         """
         loop = asyncio.get_running_loop()
         explained = (
-            await loop.run_in_executor(thread, self._explain, found)
-            if found.came or found.went
+            await loop.run_in_executor(thread, self._explain, changes)
+            if changes.came or changes.went
             else []
         )
         gathered: list[Explained] = []
@@ -185,11 +185,11 @@ class ChangeCommitter:
         finally:
             if gathered:
                 await loop.run_in_executor(thread, self._keep, gathered, remember)
-        for seen in found.same:
+        for seen in changes.same:
             self.index.set(seen.path, seen.new)
-        if remember and found.same:
+        if remember and changes.same:
             await loop.run_in_executor(
-                thread, self._remember, [(seen.path, seen.new) for seen in found.same], []
+                thread, self._remember, [(seen.path, seen.new) for seen in changes.same], []
             )
         return [change for change, _writes in explained]
 

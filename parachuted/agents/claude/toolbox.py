@@ -105,8 +105,8 @@ class Toolbox:
         reason = self._ended()
         return {} if reason is None else {"continue_": False, "stopReason": reason}
 
-    async def _find_objection(self, asked: HookInput, use: str) -> str | None:
-        name, arguments = asked.get("tool_name"), asked.get("tool_input")
+    async def _find_objection(self, hook_input: HookInput, use: str) -> str | None:
+        name, arguments = hook_input.get("tool_name"), hook_input.get("tool_input")
         native = self._native
         if name in self.names:
             return find_excess(arguments)
