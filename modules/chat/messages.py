@@ -66,7 +66,7 @@ class Message:
 
     @property
     def digest(self) -> str:
-        return _digest(f"{self.role}\n{self.content}")
+        return _digest(f"{self.role}\n{_plain(self.content)}")
 
 
 @dataclass(frozen=True, slots=True)

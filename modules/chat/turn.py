@@ -193,6 +193,7 @@ class Turn:
     stream: TurnStream
     session: Session | None = None
     messages: list[Message] = field(default_factory=list)
+    written: list[Message] = field(default_factory=list)
     steps: TurnSteps = field(default_factory=lambda: TurnSteps(""))
     resumption: Resumption = field(default_factory=Resumption)
     run: AgentRun | None = None

@@ -78,7 +78,7 @@ class TurnWork:
         if limited is not session:
             turn.request = replace(turn.request, is_typed=False, is_shared=True)
         files = await self._save_files(turn)
-        question, earlier = await self._ask(turn, session, files)
+        question, earlier = await self._ask(turn, files)
         said = await self._maintenance(turn, session)
         if said is not None:
             return await self._say(turn, *said)
@@ -185,9 +185,7 @@ class TurnWork:
         name = path.rpartition("/")[2]
         return str(await journal.transcribe(base64.b64encode(data).decode(), name)).strip()
 
-    async def _ask(
-        self, turn: Turn, session: Session, files: Sequence[str]
-    ) -> tuple[Message, list[Message]]:
+    async def _ask(self, turn: Turn, files: Sequence[str]) -> tuple[Message, list[Message]]:
         """A question that got no answer, such as before a crash, is not put there twice."""
         text, earlier = turn.request.message.strip(), turn.messages
         last = next((at for at in reversed(range(len(earlier))) if earlier[at].role == "user"), -1)
@@ -202,7 +200,7 @@ class TurnWork:
                 at=now(),
                 meta={"source": turn.request.source},
             )
-            await self._sessions.append(session.id, turn.question)
+            await self._write(turn, turn.question)
         turn.number = max(1, sum(message.is_question for message in [*earlier, turn.question]))
         turn.stream.send({"type": "user_message", "content": turn.question.content})
         return turn.question, earlier
@@ -292,7 +290,7 @@ class TurnWork:
             meta["suggestions"] = list(result.suggestions)
         ended = await self._end(turn, meta, result.run_id)
         made_with = replace(inputs.session, history=ended.session.history)
-        transcript = result.session_id or turn.transcript or None
+        transcript = await self._transcript(turn, result)
         await self._resuming.keep(made_with, inputs.mode, transcript)
         return ended
 
@@ -323,7 +321,7 @@ class TurnWork:
             return
         meta = {"source": turn.request.source, "injected": True}
         message = Message(id=new_message_id(), role="user", content=text, at=now(), meta=meta)
-        await self._sessions.append(turn.session.id, message)
+        await self._write(turn, message)
         turn.stream.send({"type": "injected", "content": text})
 
     async def _append(self, turn: Turn, meta: Mapping[str, object]) -> Message:
@@ -341,9 +339,21 @@ class TurnWork:
             tools=tuple(turn.steps.tools),
             meta=details,
         )
-        if turn.session_id is not None:
-            await self._sessions.append(turn.session_id, answer)
+        await self._write(turn, answer)
         return answer
+
+    async def _write(self, turn: Turn, message: Message) -> None:
+        if turn.session_id is not None:
+            turn.written.append(message)
+            await self._sessions.append(turn.session_id, message)
+
+    async def _transcript(self, turn: Turn, result: AgentResult) -> str | None:
+        """None where the file holds what the agent has not read: a person wrote in it meanwhile."""
+        known = {(message.id, message.digest) for message in [*turn.messages, *turn.written]}
+        messages = await self._sessions.messages(turn.session_id or "")
+        if not known.issuperset((message.id, message.digest) for message in messages):
+            return None
+        return result.session_id or turn.transcript or None
 
 
 def _maintained(session: Session) -> str:

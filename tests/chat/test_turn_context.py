@@ -202,6 +202,19 @@ async def test_a_turn_goes_on_with_the_models_transcript_or_else_with_the_file(v
             assert (await asked_again())["method"] == "sdk_resume", "from then on"
 
 
+async def test_what_a_person_writes_in_the_file_during_a_turn_is_read_in_the_next(vault):
+    def script(_prompt, _options):
+        (path,) = (vault / "Chat/sessions").glob("*.md")
+        path.write_text(f"{path.read_text().rstrip()}\nOf the roof, I mean.\n")
+        return words("It is red.")
+
+    async with scripted_chat(vault, script) as (module, runs):
+        session = (await ask(module, "Which colour?"))[-1]["sessionId"]
+        resumed = only(await ask(module, "Sure?", session), "done")["sessionResume"]
+        assert resumed["method"] == "context_injection"
+        assert "Of the roof, I mean." in runs.started[1].options["history"]
+
+
 async def test_a_trusted_conversation_has_the_claude_md_of_all_folders_above(vault):
     for folder in ("", "Work/", "Work/site/", "Other/"):
         write(vault, f"{folder}CLAUDE.md", f"# Rules\n\nRule of {folder or 'the vault'}.\n")
