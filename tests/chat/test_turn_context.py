@@ -202,7 +202,7 @@ async def test_a_turn_goes_on_with_the_models_transcript_or_else_with_the_file(v
             assert (await asked_again())["method"] == "sdk_resume", "from then on"
 
 
-async def test_what_a_person_writes_in_the_file_during_a_turn_is_read_in_the_next(vault):
+async def test_what_a_person_writes_in_the_file_meanwhile_is_read_in_the_next(vault):
     def script(_prompt, _options):
         (path,) = (vault / "Chat/sessions").glob("*.md")
         path.write_text(f"{path.read_text().rstrip()}\nOf the roof, I mean.\n")
