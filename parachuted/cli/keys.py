@@ -120,9 +120,9 @@ def _refuse_unknown(scopes: tuple[KeyScope, ...]) -> None:
     named = {scope.module for scope in scopes}
     if named <= set(KNOWN_MODULES):
         return
-    from parachuted.modules.registry.module_registry import ModuleRegistry
+    from parachuted.modules.registry.approved import ModuleRegistry
 
-    known = dict.fromkeys([*KNOWN_MODULES, *ModuleRegistry(home_folder(os.environ)).load()])
+    known = dict.fromkeys([*KNOWN_MODULES, *ModuleRegistry(home_folder(os.environ)).records()])
     if unknown := sorted(named.difference(known)):
         raise ValueError(f"unknown module {unknown[0]}; a scope may name {', '.join(known)}")
 

@@ -21,7 +21,7 @@ from parachuted.cli.show import lines_of, say_json, say_lines
 from parachuted.config import home_folder
 from parachuted.errors import ConfigError, NoDaemonError, NotFoundError, ParachuteError
 from parachuted.home_files.bundled import bundled_folder
-from parachuted.modules.registry.module_registry import ModuleRegistry
+from parachuted.modules.registry.approved import ModuleRegistry
 
 _START_S, _LOOK_S = 15.0, 0.1
 _AS_TEXT = "as_text"
@@ -37,7 +37,7 @@ def find_module_command(
     name = arguments[0]
     is_official = (bundled_folder("modules") / name / "manifest.yaml").is_file()
     if not is_running():
-        if is_official or name in ModuleRegistry(home_folder(os.environ)).load():
+        if is_official or name in ModuleRegistry(home_folder(os.environ)).records():
             raise NoDaemonError
         return None
     module = _started(name)

@@ -11,7 +11,7 @@ from parachuted.cli import main
 from parachuted.cli.setup import make_default_vault
 from parachuted.config import describe_settings
 from parachuted.home_files.bundled import bundled_folder
-from parachuted.modules.registry.module_registry import ModuleRegistry
+from parachuted.modules.registry.approved import ModuleRegistry
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_init_with_modules_shows_each_and_installs_them(run, home, tmp_path, wor
     assert code == 0
     assert "inside the daemon" in said, "what is shown is what is granted"
     assert "runs from the next start" in said
-    approved = {name: module["trust"] for name, module in ModuleRegistry(home).load().items()}
+    approved = {name: module.trust for name, module in ModuleRegistry(home).records().items()}
     assert approved == {"brain": "verified", "daily": "verified"}
 
 
@@ -83,7 +83,7 @@ def test_a_first_vault_has_the_official_modules_where_a_person_agrees(
     capsys.readouterr()
     assert asked[0].startswith("Install the modules that come with parachuted (brain, chat, daily")
     assert len(asked) == 4, "each is shown and approved by itself"
-    assert ModuleRegistry(home).load().keys() == {"brain", "chat", "daily"}
+    assert ModuleRegistry(home).records().keys() == {"brain", "chat", "daily"}
 
 
 def test_init_with_modules_asks_first_and_names_those_there_are(run, tmp_path):

@@ -27,9 +27,10 @@ from parachuted.modules.registry.approved import (
     FolderState,
     ModuleEntry,
     ModuleRecord,
+    ModuleRegistry,
+    Plain,
     TrustLevel,
     approval_digest,
-    parse_record,
     trust_level,
 )
 from parachuted.modules.registry.consent import Consent, consent_for, tree_difference
@@ -45,13 +46,7 @@ from parachuted.modules.registry.install import (
     site_packages,
     without_ref,
 )
-from parachuted.modules.registry.manifest import Manifest
-from parachuted.modules.registry.module_registry import (
-    ModuleRegistry,
-    Plain,
-    folder_names,
-    is_module,
-)
+from parachuted.modules.registry.manifest import NAME, Manifest
 from parachuted.modules.registry.prompts import FILE as PROMPT
 from parachuted.modules.settings import SettingValue
 
@@ -76,7 +71,7 @@ class ModuleApprovals:
     @property
     def problem(self) -> str | None:
         try:
-            self._registry.load()
+            self._registry.records()
         except UntrustedError as error:
             return error.message
         return None
@@ -95,7 +90,7 @@ class ModuleApprovals:
         try:
             records = list(self._records().values())
         except UntrustedError as error:
-            names = sorted(folder_names(self._vault))
+            names = sorted(self._folders())
             records = [ModuleRecord(name=name, problem=error.message) for name in names]
         return [self._entry(record) for record in records]
 
@@ -155,8 +150,7 @@ class ModuleApprovals:
             is_ours = False
             with contextlib.suppress(UnfitError):
                 is_ours = read_tree(folder, ignored=LITTER).digest == record.installed
-            if name in self._registry.load():
-                self._registry.forget(name)
+            self._registry.forget(name)
             self._copies.prune(name, ())
             if is_ours:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -190,8 +184,7 @@ class ModuleApprovals:
             tree = read_tree(found.folder, ignored=LITTER)
             manifest = manifest_of(tree, self._reserved)
             name = manifest.name
-            entry = self._registry.load().get(name, {})
-            record = parse_record(name, entry) if is_module(entry) else None
+            record = self._registry.records().get(name)
             if record is not None and without_ref(record.source) != without_ref(found.source):
                 raise OutdatedError(
                     f"there is a module {name} from {record.source} already; remove it first"
@@ -210,10 +203,14 @@ class ModuleApprovals:
         return self.entry(name)
 
     def _records(self) -> dict[str, ModuleRecord]:
-        entries = self._registry.load()
-        known = {name for name, entry in entries.items() if is_module(entry)}
-        names = sorted({*known, *folder_names(self._vault)})
-        return {name: parse_record(name, entries.get(name, {})) for name in names}
+        return self._registry.records(self._folders())
+
+    def _folders(self) -> list[str]:
+        """Of the modules in the vault's `Modules/`, with links there, which are refused."""
+        with contextlib.suppress(OSError):
+            places = [*(self._vault / FOLDER).iterdir()]
+            return [it.name for it in places if NAME.fullmatch(it.name) and it.is_dir()]
+        return []
 
     def _find(self, name: str) -> ModuleRecord:
         record = self._records().get(name)

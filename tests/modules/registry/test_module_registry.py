@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from parachuted.errors import UntrustedError
-from parachuted.modules.registry.approved import parse_record
-from parachuted.modules.registry.module_registry import ModuleRegistry
+from parachuted.home_files import read_document
+from parachuted.modules.registry.approved import ModuleRecord, ModuleRegistry
 
 OF_A_PERSON = """\
 # my modules
@@ -41,13 +42,22 @@ def write(registry: ModuleRegistry, text: str) -> None:
     registry.path.chmod(0o600)
 
 
+def written(registry: ModuleRegistry) -> object:
+    return read_document(registry.path.read_text()).plain()["modules"]
+
+
+def record_of(registry: ModuleRegistry, name: str, entry: dict[str, object]) -> ModuleRecord:
+    write(registry, f"{json.dumps({'modules': {name: entry}})}\n")
+    return registry.records([name])[name]
+
+
 def test_what_is_written_is_read_and_what_is_none_is_taken_away(registry):
-    assert registry.load() == {}
+    assert registry.records() == {}
     said = {"hash": "sha256:1", "lock": ["a==1", "b # c"], "source": "no: 'x'\n\"y\" ☃ 😀"}
     registry.change("daily", {"enabled": True, **said})
-    assert registry.load() == {"daily": {"enabled": "true", **said}}
+    assert written(registry) == {"daily": {"enabled": "true", **said}}
     registry.change("daily", {"source": None, "lock": None})
-    assert registry.load() == {"daily": {"enabled": "true", "hash": "sha256:1"}}
+    assert written(registry) == {"daily": {"enabled": "true", "hash": "sha256:1"}}
     assert registry.path.stat().st_mode & 0o777 == 0o600
 
 
@@ -79,7 +89,7 @@ def test_what_cannot_be_read_lets_nothing_run_and_is_not_written_over(registry, 
     write(registry, text)
 
     with pytest.raises(UntrustedError, match="no module runs"):
-        registry.load()
+        registry.records()
     with pytest.raises(UntrustedError):
         registry.change("daily", {"enabled": True})
     assert registry.path.read_text() == text
@@ -89,7 +99,7 @@ def test_what_others_may_change_lets_nothing_run(registry):
     registry.change("daily", {"enabled": True})
     registry.path.chmod(0o620)
     with pytest.raises(UntrustedError, match="others may change"):
-        registry.load()
+        registry.records()
 
 
 def test_a_setting_is_set_and_the_last_that_goes_leaves_no_empty_config(registry):
@@ -97,7 +107,7 @@ def test_a_setting_is_set_and_the_last_that_goes_leaves_no_empty_config(registry
     write(registry, f"{plain}    config:\n      # why\n      days: 3\n")
     assert registry.set_config("daily", "days", 7) == 3
     assert registry.set_config("daily", "layout", "entries") is None
-    assert registry.load()["daily"]["config"] == {"days": 7, "layout": "entries"}
+    assert registry.records()["daily"].config == {"days": 7, "layout": "entries"}
     assert "# why" in registry.path.read_text()
 
     write(registry, plain)
@@ -106,7 +116,7 @@ def test_a_setting_is_set_and_the_last_that_goes_leaves_no_empty_config(registry
     assert registry.path.read_text() == plain
 
 
-def test_an_entry_is_read_as_written_and_what_is_not_said_is_safe():
+def test_an_entry_is_read_as_written_and_what_is_not_said_is_safe(registry):
     entry = {
         "enabled": "true",
         "trust": "trusted",
@@ -118,7 +128,7 @@ def test_an_entry_is_read_as_written_and_what_is_not_said_is_safe():
         "unknown": ["kept"],
         "problem": "of an earlier version",
     }
-    record, silent = parse_record("bot", entry), parse_record("bot", {})
+    record, silent = record_of(registry, "bot", entry), record_of(registry, "bot", {})
 
     assert (record.enabled, record.trust, record.is_approved) == (True, "trusted", True)
     assert (record.folder(Path("/v")), record.problem) == (Path("/v/Modules/bot"), None)
@@ -145,7 +155,7 @@ def test_an_entry_is_read_as_written_and_what_is_not_said_is_safe():
         ("bot", {"agents": "all"}),
     ],
 )
-def test_what_is_not_understood_is_a_problem_and_no_approval(name, entry):
-    record = parse_record(name, entry)
+def test_what_is_not_understood_is_a_problem_and_no_approval(registry, name, entry):
+    record = record_of(registry, name, entry)
     assert "its entry in modules.yaml is wrong" in (record.problem or "")
     assert not record.is_approved
