@@ -51,9 +51,9 @@ from parachuted.modules.hosting.manager import ModuleManager, ask_to_load
 from parachuted.modules.hosting.module_agents import AgentService, ModuleAgents
 from parachuted.modules.hosting.module_containers import ContainerHost, ModuleContainers
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
-from parachuted.modules.hosting.outside_folders import OutsideAccess
 from parachuted.modules.hosting.schedules import ModuleScheduler
 from parachuted.modules.hosting.system_files import SystemFiles
+from parachuted.modules.outside_folders import OutsideAccess
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.prompts import ModulePrompts

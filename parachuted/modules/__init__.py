@@ -35,6 +35,8 @@ from parachuted.modules.declare import mcp_tool as mcp_tool
 from parachuted.modules.declare import route as route
 from parachuted.modules.declare import schedule as schedule
 from parachuted.modules.module import Module as Module
+from parachuted.modules.module_state import StateAccess as StateAccess
+from parachuted.modules.outside_folders import FolderAccess as FolderAccess
 from parachuted.modules.results import Body as Body
 from parachuted.modules.results import BytesResponse as BytesResponse
 from parachuted.modules.results import Finding as Finding
@@ -52,9 +54,7 @@ from parachuted.modules.services import AgentSkill as AgentSkill
 from parachuted.modules.services import AgentStep as AgentStep
 from parachuted.modules.services import AgentToolCall as AgentToolCall
 from parachuted.modules.services import CurrentCall as CurrentCall
-from parachuted.modules.services import FolderAccess as FolderAccess
 from parachuted.modules.services import Services as Services
-from parachuted.modules.services import StateAccess as StateAccess
 from parachuted.modules.services import is_shortened as is_shortened
 from parachuted.modules.services import visible_to_agents as visible_to_agents
 from parachuted.runs import granted_vault as _granted_vault

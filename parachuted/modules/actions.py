@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from parachuted.errors import NotFoundError, OutdatedError
-from parachuted.modules.hosting.module_state import delete_module_data, has_module_data
 from parachuted.modules.hosting.status import ModuleStatus, status_of
+from parachuted.modules.module_state import delete_module_data, has_module_data
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.approved import FolderState, TrustLevel
 from parachuted.modules.registry.consent import Consent

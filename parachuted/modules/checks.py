@@ -6,6 +6,9 @@ import re
 
 from pydantic import AfterValidator
 
+NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
+"""Of a module."""
+
 
 def matching(pattern: re.Pattern[str], wanted: str) -> AfterValidator:
     def check(text: str) -> str:

@@ -4,15 +4,17 @@ of steps, and a question to a model.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Protocol, TypeAlias
 
+from parachuted.access.caller import Caller
 from parachuted.access.notes import Activity, ByKind
 from parachuted.agents.job import (
     AgentResult,
@@ -25,10 +27,14 @@ from parachuted.agents.job import (
     ToolUseStep,
     UsageStep,
 )
-from parachuted.errors import AgentFailedError
+from parachuted.audit.activity import ActivityLog
+from parachuted.errors import ActRefusedError, AgentFailedError
+from parachuted.modules.module_state import StateAccess
+from parachuted.modules.outside_folders import FolderAccess
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.processes.heavy import load_heavy, load_heavy_here
 from parachuted.runs.granted_vault import GrantedVault
+from parachuted.texts.times import time_of
 
 _NAMED = "private"
 
@@ -222,8 +228,14 @@ async def read_answer(answer: str, schema: Mapping[str, object]) -> object:
     return value
 
 
-class ActivityAccess(Protocol):
+class ActivityAccess:
     """What was talked about, one file a day, in the vault's `.parachute/activity/`."""
+
+    def __init__(
+        self, module: str, log: ActivityLog, caller: Callable[[], Caller], *, reads_all: bool
+    ) -> None:
+        self._module, self._log, self._caller = module, log, caller
+        self._reads_all = reads_all
 
     async def log(
         self,
@@ -238,6 +250,16 @@ class ActivityAccess(Protocol):
 
         EditRefusedError: the summary is too long. StorageFailedError.
         """
+        self._caller().check()
+        activity = Activity(
+            ts=time_of(self._log.clock()),
+            summary=summary,
+            session_id=session_id,
+            session_title=session_title,
+            agent_type=agent_type,
+            exchange_number=exchange_number,
+        )
+        await asyncio.to_thread(self._log.append, activity)
 
     async def read(self, day: str) -> list[Activity]:
         """What was logged on that day of UTC, such as 2026-11-23, oldest first.
@@ -245,6 +267,13 @@ class ActivityAccess(Protocol):
         ActRefusedError: only for a trusted module or one that may read the whole vault, and not on
         behalf of a key that is limited to some paths.
         """
+        if self._caller().checked().grant.is_limited or not self._reads_all:
+            raise ActRefusedError(
+                f"the module {self._module} may not read the activity log here: it quotes any "
+                "note, so it is for trusted modules, those that may read the whole vault, and "
+                "keys that are not limited to some paths"
+            )
+        return await asyncio.to_thread(self._log.read, day)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,38 +293,6 @@ class CurrentCall:
     key: str = ""
     is_limited: bool = False
     own_run: str | None = None
-
-
-class FolderAccess(Protocol):
-    """A person's folders outside the vault that `permissions.folders` names, to read.
-
-    A path begins with `/` or `~/`, as in the manifest. Links and hidden files are not there. What
-    is read counts as a stranger's text. ActRefusedError: no named folder has it, or the caller is
-    limited to some paths of the vault. PathRefusedError: it is not such a path, is
-    hidden or is a link.
-    """
-
-    async def read(self, path: str) -> str:
-        """The text of a file of at most 4 MB. NotFoundError, EditRefusedError."""
-
-
-class StateAccess(Protocol):
-    """A module's own small memory, outside the vault: JSON values of at most 1 MB.
-
-    It can be lost; what matters belongs in the vault.
-    """
-
-    async def get(self, key: str, default: object = None) -> object:
-        """What was put there, or the default."""
-
-    async def put(self, key: str, value: object) -> None:
-        """Keep a JSON value."""
-
-    async def delete(self, key: str) -> None:
-        """Forget it, if it is there."""
-
-    async def keys(self) -> list[str]:
-        """All keys, sorted."""
 
 
 class Services(Protocol):

@@ -28,8 +28,8 @@ from parachuted.hooks import Hooks
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
-from parachuted.modules.hosting.outside_folders import OutsideAccess
 from parachuted.modules.hosting.schedules import ModuleScheduler
+from parachuted.modules.outside_folders import OutsideAccess
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.manifest import read_manifest
 from parachuted.runs.agent_briefing import AgentBriefing, AgentTools

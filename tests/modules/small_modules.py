@@ -19,12 +19,13 @@ from typing import Any
 
 from parachuted.modules import CurrentCall, Module
 from parachuted.modules.hosting.in_process import load_class, unload
-from parachuted.modules.hosting.module_state import make_data_folder
+from parachuted.modules.module_state import make_data_folder
+from parachuted.modules.outside_folders import FolderAccess
 from parachuted.modules.registry.approved import ApprovedModule, TrustLevel
 from parachuted.modules.registry.copies import read_tree
 from parachuted.modules.registry.manifest import FILE, Manifest, read_manifest
 from parachuted.modules.scheduling import ScheduleAccess
-from parachuted.modules.services import ActivityAccess, FolderAccess, RunAccess
+from parachuted.modules.services import ActivityAccess, RunAccess
 from parachuted.runs.granted_vault import GrantedVault
 
 EXAMPLES = Path(__file__).resolve().parent / "examples"

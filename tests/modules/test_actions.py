@@ -17,7 +17,7 @@ from parachuted.modules.actions import (
     remove_module,
     review_module,
 )
-from parachuted.modules.hosting.module_state import MODULE_DATA, make_data_folder
+from parachuted.modules.module_state import MODULE_DATA, make_data_folder
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.skeleton import new_module
 

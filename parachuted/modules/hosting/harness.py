@@ -32,8 +32,9 @@ from parachuted.modules.hosting.host import HandlerCall
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.module_agents import ModuleAgents
 from parachuted.modules.hosting.module_context import ModuleContext, ModuleContextSources
-from parachuted.modules.hosting.outside_folders import OutsideAccess
 from parachuted.modules.hosting.schedules import ModuleScheduler
+from parachuted.modules.module_state import StateAccess
+from parachuted.modules.outside_folders import OutsideAccess
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.arguments import RequestParts
 from parachuted.modules.registry.copies import read_tree
@@ -42,7 +43,7 @@ from parachuted.modules.registry.install import LITTER
 from parachuted.modules.registry.manifest import FILE, read_manifest
 from parachuted.modules.results import Finding, body_in_memory
 from parachuted.modules.scheduling import ScheduleAccess
-from parachuted.modules.services import AgentResources, AgentStep, RunAccess, StateAccess
+from parachuted.modules.services import AgentResources, AgentStep, RunAccess
 from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.search import IndexUpdate, Search
 from parachuted.suggestions import Proposal, Suggestions

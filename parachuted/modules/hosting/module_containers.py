@@ -57,7 +57,6 @@ from parachuted.modules.hosting.host import (
     MakeCallRun,
     ModuleHost,
 )
-from parachuted.modules.hosting.module_state import watch_size
 from parachuted.modules.hosting.service_calls import (
     API_SOCKET,
     LARGEST_BODY,
@@ -68,6 +67,7 @@ from parachuted.modules.hosting.service_calls import (
     read_sent,
     remote_value,
 )
+from parachuted.modules.module_state import watch_size
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.declaration import ModuleDeclaration, unlisted
 from parachuted.modules.results import dump_json

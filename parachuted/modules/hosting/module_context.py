@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
@@ -12,75 +11,26 @@ from types import MappingProxyType
 
 from parachuted.access.caller import Caller, acting, current
 from parachuted.access.grant import CallerGrant
-from parachuted.access.notes import Activity
 from parachuted.audit.activity import ActivityLog
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError
 from parachuted.modules.hosting.exchange import ModuleExchange
 from parachuted.modules.hosting.module_agents import ModuleAgents, ModuleRuns
-from parachuted.modules.hosting.module_state import (
+from parachuted.modules.hosting.schedules import ModuleSchedules
+from parachuted.modules.module_state import (
     MODULE_DATA,
     MODULE_STATE,
-    ModuleState,
+    StateAccess,
     make_data_folder,
 )
-from parachuted.modules.hosting.outside_folders import OutsideAccess, OutsideFolders
-from parachuted.modules.hosting.schedules import ModuleSchedules
+from parachuted.modules.outside_folders import FolderAccess, OutsideAccess
 from parachuted.modules.registry.approved import ApprovedModule, reads_any_note
 from parachuted.modules.scheduling import ScheduleAccess
-from parachuted.modules.services import (
-    ActivityAccess,
-    CurrentCall,
-    FolderAccess,
-    RunAccess,
-    StateAccess,
-)
+from parachuted.modules.services import ActivityAccess, CurrentCall, RunAccess
 from parachuted.runs.bounds import ModuleBounds
 from parachuted.runs.granted_vault import GrantedVaults
 from parachuted.suggestions import Proposal, Suggestions
 from parachuted.suggestions.suggestion import ACTIONS
-from parachuted.texts.times import time_of
 from parachuted.vault import Requester, VaultPath, printable
-
-
-class ModuleActivity:
-    def __init__(
-        self,
-        approved: ApprovedModule,
-        log: ActivityLog,
-        caller: Callable[[], Caller],
-    ) -> None:
-        self._name, self._log, self._caller = approved.name, log, caller
-        self._reads_all = reads_any_note(approved.manifest, approved.trust)
-
-    async def log(
-        self,
-        summary: str,
-        *,
-        session_id: str | None = None,
-        session_title: str | None = None,
-        agent_type: str | None = None,
-        exchange_number: int = 0,
-    ) -> None:
-        self._caller().check()
-        activity = Activity(
-            ts=time_of(self._log.clock()),
-            summary=summary,
-            session_id=session_id,
-            session_title=session_title,
-            agent_type=agent_type,
-            exchange_number=exchange_number,
-        )
-        await asyncio.to_thread(self._log.append, activity)
-
-    async def read(self, day: str) -> list[Activity]:
-        if self._caller().checked().grant.is_limited or not self._reads_all:
-            raise ActRefusedError(
-                f"the module {self._name} may not read the activity log here: it quotes any "
-                "note, so it is for trusted modules, those that may read the whole vault, and "
-                "keys that are not limited to some paths"
-            )
-        return await asyncio.to_thread(self._log.read, day)
-
 
 _LOGGED_AS = "parachuted.modules"
 
@@ -124,12 +74,11 @@ class ModuleContext:
             writing=lambda path: sources.exchange.events.writing(path, caller()),
             is_strangers=self._is_strange,
         )
-        self.folders: FolderAccess = OutsideFolders(
-            name, permissions.folders, sources.outside, caller
-        )
-        self.activity: ActivityAccess = ModuleActivity(approved, sources.activity, caller)
+        self.folders = FolderAccess(name, permissions.folders, sources.outside, caller)
+        reads_all = reads_any_note(approved.manifest, approved.trust)
+        self.activity = ActivityAccess(name, sources.activity, caller, reads_all=reads_all)
         self.schedules: ScheduleAccess = ModuleSchedules(name, sources.exchange.scheduler, caller)
-        self.state: StateAccess = ModuleState(sources.folder / MODULE_STATE / name, caller)
+        self.state = StateAccess(sources.folder / MODULE_STATE / name, caller)
         agents = sources.agents_of(approved)
         self.has_model = agents.has_model
         runs = ModuleRuns(name, agents, caller)

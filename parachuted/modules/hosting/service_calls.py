@@ -28,15 +28,15 @@ from pydantic_core import PydanticSerializationError
 from parachuted import errors
 from parachuted.access.notes import Note, NoteLink, NoteSection, Upload
 from parachuted.errors import ConflictError, ModuleFailedError
+from parachuted.modules.module_state import StateAccess
+from parachuted.modules.outside_folders import FolderAccess
 from parachuted.modules.results import BytesResponse, Response, to_json
 from parachuted.modules.scheduling import ScheduleAccess
 from parachuted.modules.services import (
     ActivityAccess,
     CurrentCall,
-    FolderAccess,
     RunAccess,
     Services,
-    StateAccess,
 )
 from parachuted.runs.granted_vault import GrantedVault
 from parachuted.texts.json_limits import check_json

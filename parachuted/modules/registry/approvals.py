@@ -22,6 +22,7 @@ from parachuted.errors import (
 )
 from parachuted.home_files.private import locked, real_path
 from parachuted.home_files.vault_state import known_state_folder
+from parachuted.modules.checks import NAME
 from parachuted.modules.registry.approved import (
     ApprovedModule,
     FolderState,
@@ -46,7 +47,7 @@ from parachuted.modules.registry.install import (
     site_packages,
     without_ref,
 )
-from parachuted.modules.registry.manifest import NAME, Manifest
+from parachuted.modules.registry.manifest import Manifest
 from parachuted.modules.registry.prompts import FILE as PROMPT
 from parachuted.modules.settings import SettingValue
 

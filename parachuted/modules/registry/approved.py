@@ -30,9 +30,10 @@ from parachuted.home_files import (
 )
 from parachuted.home_files.bundled import bundled_folder
 from parachuted.home_files.private import UntrustedFileError
+from parachuted.modules.checks import NAME
 from parachuted.modules.registry.copies import ModuleTree, read_tree
 from parachuted.modules.registry.install import FOLDER, LITTER
-from parachuted.modules.registry.manifest import NAME, Manifest, ManifestPermissions
+from parachuted.modules.registry.manifest import Manifest, ManifestPermissions
 from parachuted.modules.settings import SettingValue
 from parachuted.texts.mistakes import mistakes_in
 from parachuted.texts.visible import visible

@@ -27,13 +27,12 @@ from parachuted.errors import ModuleFailedError
 from parachuted.events.catalog import CATALOG, CORE
 from parachuted.events.fields import FieldKind
 from parachuted.home_files import PlainValue, YamlRejectedError, read_document
-from parachuted.modules.checks import matching
+from parachuted.modules.checks import NAME, matching
 from parachuted.modules.declare import EventName, Interface, ToolName
 from parachuted.modules.scheduling import Timing, parse_timing
 from parachuted.texts.mistakes import mistakes_in
 
 FILE = "manifest.yaml"
-NAME = re.compile(r"[a-z][a-z0-9-]{0,63}")
 
 # Without defer_build: the first use is in several threads at once, where pydantic is not safe.
 _STRICT = ConfigDict(extra="forbid", validate_by_name=True, validate_by_alias=True)

@@ -9,7 +9,7 @@ from string import Template
 from parachuted.access.paths import is_control
 from parachuted.errors import ModuleFailedError
 from parachuted.events import CORE
-from parachuted.modules.registry.manifest import NAME
+from parachuted.modules.checks import NAME
 
 _TEMPLATES = Path(__file__).with_name("skeleton_files")
 

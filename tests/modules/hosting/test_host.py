@@ -26,7 +26,7 @@ from parachuted.modules import CurrentCall
 from parachuted.modules.hosting.host import HandlerCall, ModuleHost
 from parachuted.modules.hosting.in_process import InProcessHost
 from parachuted.modules.hosting.module_containers import ContainerHost
-from parachuted.modules.hosting.outside_folders import OutsideFolders
+from parachuted.modules.outside_folders import FolderAccess
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.arguments import RequestParts
 from parachuted.modules.results import Finding, Response
@@ -438,7 +438,7 @@ def notes_rig(module_rig: ModuleRig) -> ModuleRig:
 def reader(module_rig: ModuleRig) -> StubServices:
     vault = module_rig.bounded(read=["Daily/**"], write=["Daily/**"])
     home = module_rig.folder
-    return StubServices(vault=vault, folders=OutsideFolders("daily", [], outside(home), Caller))
+    return StubServices(vault=vault, folders=FolderAccess("daily", [], outside(home), Caller))
 
 
 async def test_notes_are_read_edited_moved_and_uploaded_wherever_it_runs(begin, notes_rig):

@@ -10,7 +10,7 @@ from parachuted.access.caller import Caller, WorkRequest
 from parachuted.access.grant import CallerGrant
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
 from parachuted.keys import AccessGrant, PathGlob
-from parachuted.modules.hosting.outside_folders import OutsideFolders
+from parachuted.modules.outside_folders import FolderAccess
 from tests.modules.module_rig import outside
 from tests.tools.test_checkout_races import swapping
 
@@ -42,7 +42,7 @@ def caller():
 def folders(home, caller):
     excluded = (home / "Projects/vault",)
     access = outside(home, excluded=excluded)
-    return OutsideFolders("garden", ["~/Projects"], access, lambda: caller)
+    return FolderAccess("garden", ["~/Projects"], access, lambda: caller)
 
 
 async def test_what_is_read_counts_as_a_strangers_outside_of_the_persons_own(home, folders, caller):
@@ -56,7 +56,7 @@ async def test_what_is_read_counts_as_a_strangers_outside_of_the_persons_own(hom
 
     caller = Caller()
     access = outside(home, own=["~/Projects/garden/beds"])
-    folders = OutsideFolders("garden", ["~/Projects"], access, lambda: caller)
+    folders = FolderAccess("garden", ["~/Projects"], access, lambda: caller)
     assert await folders.read(f"{home}/Projects/garden/beds/one.md") == "one\n"
     assert not caller.taint
     assert await folders.read("~/Projects/garden/AGENTS.md") == "# Garden\n"
@@ -109,7 +109,7 @@ async def test_the_vault_is_kept_out_however_a_folder_reaches_it(home, caller):
     (home / "Above").symlink_to(home / "Projects")
     access = outside(home, excluded=(home / "Projects/vault",))
     named = ["~/Alias", "~/Above", "~/None"]
-    folders = OutsideFolders("garden", named, access, lambda: caller)
+    folders = FolderAccess("garden", named, access, lambda: caller)
 
     for path in ("~/Alias/diary.md", "~/Above/vault/diary.md"):
         with pytest.raises(ActRefusedError, match="lies in the vault"):
@@ -125,7 +125,7 @@ async def test_without_a_named_folder_or_for_a_limited_caller_nothing_is_read(ho
         (["~/Projects"], Caller(grant=CallerGrant(reads=grant)), "limited to some paths"),
         (["~/Projects"], Caller(request=WorkRequest(is_valid=lambda: False)), "have ended"),
     ):
-        folders = OutsideFolders("garden", mine, outside(home), lambda kept=caller: kept)
+        folders = FolderAccess("garden", mine, outside(home), lambda kept=caller: kept)
         with pytest.raises(ActRefusedError, match=match):
             await folders.read("~/Projects/garden/AGENTS.md")
 

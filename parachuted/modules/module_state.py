@@ -21,7 +21,7 @@ from typing import Any
 from parachuted.access.caller import Caller, current
 from parachuted.errors import EditRefusedError, StorageFailedError, storage_errors
 from parachuted.home_files.private import replace_private
-from parachuted.modules.registry.manifest import NAME
+from parachuted.modules.checks import NAME
 from parachuted.processes.beat import next_beat
 from parachuted.processes.uninterrupted import run_uninterrupted
 
@@ -96,17 +96,21 @@ async def watch_size(folder: Path, end: Callable[[str], None]) -> None:
         await next_beat(max(_LOOK_S, (time.monotonic() - began) / _PART))
 
 
-class ModuleState:
-    """`StateAccess` in a folder of its own: what `put` returned from is on the disk, whole."""
+class StateAccess:
+    """A module's own small memory, outside the vault: JSON values of at most 1 MB.
+
+    It can be lost; what matters belongs in the vault. What `put` returned from is on the disk.
+    """
 
     def __init__(self, folder: Path, caller: Callable[[], Caller] = current) -> None:
         self._folder, self._caller, self._turn = folder, caller, asyncio.Lock()
 
     async def get(self, key: str, default: object = None) -> object:
+        """What was put there, or the default."""
         return next((stored["value"] for stored in await self._load(_file_name(key))), default)
 
     async def put(self, key: str, value: object) -> None:
-        """Raises EditRefusedError for what is no JSON value, and beyond the limits."""
+        """Keep a JSON value. EditRefusedError: it is none, or beyond the limits."""
         document = {"key": key, "value": value}
         if self._caller().checked().taint:
             document["tainted"] = True
@@ -123,11 +127,13 @@ class ModuleState:
             await run_uninterrupted(self._put, _file_name(key), data)
 
     async def delete(self, key: str) -> None:
+        """Forget it, if it is there."""
         self._caller().check()
         async with self._turn:
             await run_uninterrupted(self._delete, _file_name(key))
 
     async def keys(self) -> list[str]:
+        """All keys, sorted."""
         return sorted(str(stored["key"]) for stored in await self._load("*.json"))
 
     async def _load(self, pattern: str) -> list[dict[str, Any]]:

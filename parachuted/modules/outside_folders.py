@@ -28,9 +28,13 @@ class OutsideAccess:
     own: OwnFolders
 
 
-class OutsideFolders:
-    """`FolderAccess` of one module. What is read there counts as a stranger's text, unless it lies
-    in a folder of the person's own.
+class FolderAccess:
+    """A person's folders outside the vault that `permissions.folders` names, to read.
+
+    A path begins with `/` or `~/`, as in the manifest. Links and hidden files are not there. What
+    is read counts as a stranger's text, unless it lies in a folder of the person's own.
+    ActRefusedError: no named folder has it, or the caller is limited to some paths of the vault.
+    PathRefusedError: it is not such a path, is hidden or is a link.
     """
 
     def __init__(
@@ -44,6 +48,7 @@ class OutsideFolders:
         self._folders = tuple(outside_path(folder, access.user_home) for folder in folders)
 
     async def read(self, path: str) -> str:
+        """The text of a file of at most 4 MB. NotFoundError, EditRefusedError."""
         return await run_uninterrupted(self._read, path)
 
     def _read(self, path: str) -> str:

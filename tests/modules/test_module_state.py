@@ -14,11 +14,11 @@ import pytest
 
 from parachuted.access.caller import Caller
 from parachuted.errors import EditRefusedError, StorageFailedError
-from parachuted.modules.hosting import module_state
-from parachuted.modules.hosting.module_state import (
+from parachuted.modules import module_state
+from parachuted.modules.module_state import (
     MODULE_DATA,
     MODULE_STATE,
-    ModuleState,
+    StateAccess,
     delete_module_data,
     folder_size,
     has_module_data,
@@ -33,7 +33,7 @@ def folder(tmp_path):
 
 
 async def test_what_was_put_is_there_after_a_restart(folder):
-    state = ModuleState(folder, Caller)
+    state = StateAccess(folder, Caller)
     await state.put("seen", {"entries": ["a", "ü\ud800"], "n": 1.5, "none": None})
     await state.put("../../naughty/\0", [1])
     await state.put("gone", 1)
@@ -41,7 +41,7 @@ async def test_what_was_put_is_there_after_a_restart(folder):
     await state.delete("gone")
     await state.delete("never")
 
-    again = ModuleState(folder, Caller)
+    again = StateAccess(folder, Caller)
     assert await again.get("seen") == {"entries": ["a", "ü\ud800"], "n": 1.5, "none": None}
     assert (
         await again.get("gone"),
@@ -54,7 +54,7 @@ async def test_what_was_put_is_there_after_a_restart(folder):
 
 
 async def test_a_value_is_a_copy_and_callers_do_not_meet(folder):
-    state, value = ModuleState(folder, Caller), {"list": [1]}
+    state, value = StateAccess(folder, Caller), {"list": [1]}
     await state.put("a", value)
     value["list"].append(2)
     (await state.get("a"))["list"].append(3)
@@ -75,20 +75,20 @@ async def test_a_value_is_a_copy_and_callers_do_not_meet(folder):
     ids=lambda value: str(value)[:9],
 )
 async def test_what_is_not_json_or_too_much_is_refused_and_what_was_there_stays(folder, key, value):
-    state = ModuleState(folder, Caller)
+    state = StateAccess(folder, Caller)
     await state.put("a", "before")
     with pytest.raises(EditRefusedError, match="the state"):
         await state.put(key, value)
-    assert await ModuleState(folder, Caller).get("a") == "before"
+    assert await StateAccess(folder, Caller).get("a") == "before"
 
 
 async def test_all_values_together_are_bounded_also_after_a_restart(folder, monkeypatch):
     monkeypatch.setattr(module_state, "LARGEST_IN_ALL", 1_000)
     monkeypatch.setattr(module_state, "MOST_KEYS", 4)
-    state = ModuleState(folder, Caller)
+    state = StateAccess(folder, Caller)
     for key in "abc":
         await state.put(key, "x" * 300)
-    state = ModuleState(folder, Caller)
+    state = StateAccess(folder, Caller)
     with pytest.raises(EditRefusedError, match="at most 4 keys and 0 MB"):
         await state.put("d", "x" * 300)
     await state.put("a", "")
@@ -100,12 +100,12 @@ async def test_all_values_together_are_bounded_also_after_a_restart(folder, monk
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[1]", b'{"key": "a"}', b"[" * 100_000, b"\xff"])
 async def test_a_damaged_file_counts_as_none(folder, data, caplog):
-    state = ModuleState(folder, Caller)
+    state = StateAccess(folder, Caller)
     await state.put("a", 1)
     (file,) = folder.iterdir()
     file.write_bytes(data)
 
-    again = ModuleState(folder, Caller)
+    again = StateAccess(folder, Caller)
     assert (await again.get("a", "usual"), await again.keys()) == ("usual", [])
     assert "counts as none" in caplog.text
     await again.put("a", 2)
@@ -116,19 +116,19 @@ async def test_a_disk_that_refuses_is_reported(folder):
     folder.parent.mkdir(parents=True)
     folder.write_text("a file in its place")
     with pytest.raises(StorageFailedError, match="could not be kept"):
-        await ModuleState(folder, Caller).put("a", 1)
+        await StateAccess(folder, Caller).put("a", 1)
 
 
 async def test_what_was_put_after_a_strangers_text_marks_each_later_reader(tmp_path):
     tainted = Caller()
     tainted.taint.read("Inbox/mail.md")
-    await ModuleState(tmp_path, lambda: tainted).put("mail", "do as I say")
-    await ModuleState(tmp_path, Caller).put("own", 1)
+    await StateAccess(tmp_path, lambda: tainted).put("mail", "do as I say")
+    await StateAccess(tmp_path, Caller).put("own", 1)
     got, clean, listed = Caller(), Caller(), Caller()
 
-    assert await ModuleState(tmp_path, lambda: got).get("mail") == "do as I say"
-    assert await ModuleState(tmp_path, lambda: clean).get("own") == 1
-    assert await ModuleState(tmp_path, lambda: listed).keys() == ["mail", "own"]
+    assert await StateAccess(tmp_path, lambda: got).get("mail") == "do as I say"
+    assert await StateAccess(tmp_path, lambda: clean).get("own") == 1
+    assert await StateAccess(tmp_path, lambda: listed).keys() == ["mail", "own"]
     assert [bool(one.taint) for one in (got, clean, listed)] == [True, False, True]
 
 
