@@ -28,7 +28,7 @@ from contextlib import (
     nullcontext,
     suppress,
 )
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,9 @@ _SENT = ("name", "copy", "digest", "tree", "trust", "import_paths", "config")
 
 
 class ModuleClient:
-    """One untrusted module as a client of the API."""
+    """One untrusted module: what it asks of the API, and what it is asked in its container."""
+
+    container: Container
 
     def __init__(self, services: Services, own: Caller, taint: Taint) -> None:
         """`own` is the module itself as a caller; `taint` outlives this client."""
@@ -113,6 +115,7 @@ class ModuleClient:
         self._large = asyncio.Semaphore(_AT_ONCE)
         self._open = {self.own_call: replace(own, taint=taint)}
         self._ended: dict[str, Caller] = {}  # what they began may go on
+        self.answers: dict[str, asyncio.Future[ModuleLine]] = {}  # that calls wait for
 
     @contextmanager
     def opened(self, caller: Caller) -> Iterator[str]:
@@ -131,6 +134,33 @@ class ModuleClient:
             self._ended[call] = self._open.pop(call)
             if len(self._ended) > _MOST_ENDED:
                 del self._ended[next(iter(self._ended))]
+
+    async def ask(self, call: str, verb: str, asked: object, timeout_s: float) -> object:
+        """Its answer, or its error. A container that exceeds the limit is ended."""
+        answer = self.answers[call] = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(timeout_s + _GRACE_S):
+                line = dump_json({"call": call, "verb": verb, "asked": asked})
+                await self.container.write(line + b"\n")
+                return (await answer).result()
+        except TimeoutError as error:
+            why = f"the container of the module {self.name} did not answer within {timeout_s:g} s"
+            self.container.end_soon(why)
+            raise ModuleFailedError(f"{why}, and was ended") from error
+        except ConnectionError as error:
+            raise self._gone() from error
+        finally:
+            del self.answers[call]
+
+    def end(self, _ended_task: object) -> None:
+        for answer in self.answers.values():
+            if not answer.done():
+                answer.set_exception(self._gone())
+
+    def _gone(self) -> ModuleFailedError:
+        return ModuleFailedError(
+            f"the container of the module {self.name} ended before it had answered"
+        )
 
     def room(self, service: str, length: int | None) -> AbstractAsyncContextManager[object]:
         """Room for a request of that length, while it is read and answered."""
@@ -252,42 +282,6 @@ class ModuleContainers:
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Running:
-    """A container with its module; `answers` are those that calls wait for, by the call's id."""
-
-    client: ModuleClient
-    container: Container
-    answers: dict[str, asyncio.Future[ModuleLine]] = field(default_factory=dict)
-
-    async def ask(self, call: str, verb: str, asked: object, timeout_s: float) -> object:
-        """Its answer, or its error. A container that exceeds the limit is ended."""
-        name = self.client.name
-        answer = self.answers[call] = asyncio.get_running_loop().create_future()
-        try:
-            async with asyncio.timeout(timeout_s + _GRACE_S):
-                line = dump_json({"call": call, "verb": verb, "asked": asked})
-                await self.container.write(line + b"\n")
-                return (await answer).result()
-        except TimeoutError as error:
-            why = f"the container of the module {name} did not answer within {timeout_s:g} s"
-            self.container.end_soon(why)
-            raise ModuleFailedError(f"{why}, and was ended") from error
-        except ConnectionError as error:
-            raise _ended(name) from error
-        finally:
-            del self.answers[call]
-
-    def end(self, _ended_task: object) -> None:
-        for answer in self.answers.values():
-            if not answer.done():
-                answer.set_exception(_ended(self.client.name))
-
-
-def _ended(name: str) -> ModuleFailedError:
-    return ModuleFailedError(f"the container of the module {name} ended before it had answered")
-
-
 class ContainerHost(ModuleHost):
     """Once its container has ended, its calls fail until it is restarted by hand."""
 
@@ -303,7 +297,7 @@ class ContainerHost(ModuleHost):
     ) -> None:
         super().__init__(approved, services, make_run, on_stop)
         self._containers, self._taint = containers, Taint()
-        self._running: _Running | None = None
+        self._client: ModuleClient | None = None  # while it serves
         self._runner: asyncio.Task[None] | None = None
         self._down: str | None = None
         self._problem: str | None = None
@@ -350,7 +344,7 @@ class ContainerHost(ModuleHost):
         yield  # a generator, as the interface says
 
     def provides(self, name: str) -> bool:
-        return self._running is not None and name in self.declared.provides
+        return self._client is not None and name in self.declared.provides
 
     async def call_interface(
         self, name: str, method: str, args: Args, kwargs: Mapping[str, Any], caller: Caller
@@ -361,11 +355,11 @@ class ContainerHost(ModuleHost):
     async def _ask(
         self, verb: str, asked: Mapping[str, object], timeout_s: float, caller: Caller
     ) -> object:
-        running = self._running
-        if running is None:
+        client = self._client
+        if client is None:
             raise ModuleFailedError(self._down) if self._down else self._not_running()
-        with running.client.opened(caller) as call:
-            return await running.ask(call, verb, asked, timeout_s)
+        with client.opened(caller) as call:
+            return await client.ask(call, verb, asked, timeout_s)
 
     async def _live(self, caller: Caller, started: asyncio.Future[None]) -> None:
         try:
@@ -398,10 +392,10 @@ class ContainerHost(ModuleHost):
             self._containers.served(client) as (api, key),
             self._containers.run(self._approved, api, data) as container,
         ):
-            running = _Running(client, container)
+            client.container = container
             ended = loop.create_task(container.wait())
-            ended.add_done_callback(running.end)
-            listening = loop.create_task(self._listen(running))
+            ended.add_done_callback(client.end)
+            listening = loop.create_task(self._listen(client))
             watching = loop.create_task(watch_size(data, container.end_soon))
             try:
                 document = {
@@ -411,16 +405,16 @@ class ContainerHost(ModuleHost):
                     "key": key,
                     "api": api,
                 }
-                found = await running.ask(client.own_call, "start", document, _START_LIMIT_S)
+                found = await client.ask(client.own_call, "start", document, _START_LIMIT_S)
                 self._declared = self._checked(found)
-                self._running, self._down = running, None
+                self._client, self._down = client, None
                 started.set_result(None)
                 await asyncio.wait((ended,))
             except ModuleFailedError:
                 if not ended.done():  # else its end tells more
                     raise
             finally:
-                self._running = None
+                self._client = None
                 self._on_stop()
                 for task in (ended, listening, watching):
                     task.cancel()
@@ -438,13 +432,13 @@ class ContainerHost(ModuleHost):
             raise ModuleFailedError("; ".join(wrong))
         return declared
 
-    async def _listen(self, running: _Running) -> None:
+    async def _listen(self, client: ModuleClient) -> None:
         """What it prints; a ModuleLine is our program's, as far as one can know."""
         while True:
             try:
-                line = await running.container.stdout.readline()
+                line = await client.container.stdout.readline()
             except ValueError:  # a line beyond all measure
-                running.container.end_soon("it printed a line of more than 32 MB")
+                client.container.end_soon("it printed a line of more than 32 MB")
                 return
             if not line:
                 return
@@ -454,7 +448,7 @@ class ContainerHost(ModuleHost):
                 self._log(logging.INFO, line.decode(errors="replace").rstrip())
                 continue
             self._problem = said.problem and said.problem[-_MOST_PROBLEM:]
-            answer = running.answers.get(said.call)
+            answer = client.answers.get(said.call)
             if answer is not None and not answer.done():
                 answer.set_result(said)
             elif said.text:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from parachuted.errors import StorageFailedError
+from parachuted.access.agent_config import AgentConfig
+from parachuted.errors import NotFoundError, StorageFailedError
 from parachuted.home_files.private import replace_private
 from parachuted.modules.registry.approved import ApprovedModule
+from parachuted.vault import VaultPath, printable
 
 FILE = "prompt.md"
-_MOST_BYTES = 400_000
+LONGEST_PROMPT, _MOST_BYTES = 100_000, 400_000
 
 
 class ModulePrompts:
@@ -38,10 +40,20 @@ class ModulePrompts:
             ) from error
 
 
+def own_prompt(approved: ApprovedModule, agent: AgentConfig) -> str:
+    """The instructions of that agent, without a person's words. Raises NotFoundError."""
+    if agent.prompt_file is None:
+        return agent.system_prompt
+    path = VaultPath.parse(agent.prompt_file)  # of a copy in which there are no links
+    try:
+        return (approved.copy / path).read_text("utf-8", errors="replace")[:LONGEST_PROMPT]
+    except OSError as error:
+        raise NotFoundError(
+            f"the module has no file {printable(path)}, which should be the system prompt"
+        ) from error
+
+
 def default_prompt(approved: ApprovedModule) -> str:
-    """The instructions of its first agent, without a person's words, from the approved copy."""
-    for agent in approved.manifest.agents.values():
-        if agent.prompt_file is None:
-            return agent.system_prompt
-        return (approved.copy / agent.prompt_file).read_text("utf-8", "replace")
-    return ""
+    """That of its first agent."""
+    agents = approved.manifest.agents.values()
+    return next((own_prompt(approved, agent) for agent in agents), "")
