@@ -43,15 +43,16 @@ from parachuted.modules.registry.install import LITTER
 from parachuted.modules.registry.manifest import FILE, read_manifest
 from parachuted.modules.results import Finding, body_in_memory
 from parachuted.modules.scheduling import ScheduleAccess
-from parachuted.modules.services import AgentResources, AgentStep, RunAccess
+from parachuted.modules.services import RunAccess
 from parachuted.runs.granted_vault import GrantedVaults
+from parachuted.runs.run import RunFollower
 from parachuted.search import IndexUpdate, Search
 from parachuted.suggestions import Proposal, Suggestions
 from parachuted.texts.times import utc_now
 from parachuted.vault import ObjectStore, Scanner, Store, VaultIndex, VaultRoot, WriteJournal
 
 # a test is about what a module does, not how fast a busy machine loads it
-_SETTLED_S, _BEGIN_LIMIT_S, _SLOW_S = 60.0, 60.0, 1.0
+_SETTLED_S, _SLOW_S = 60.0, 1.0
 
 
 class _Vault:
@@ -272,13 +273,13 @@ async def running_module(
             config=config or {},
         )
         audit, bus = ModuleAudit(NullAuditRecorder(), utc_now), Bus(utc_now)
-        published, asked = list[tuple[str, Mapping[str, object]]](), list[tuple[str, str]]()
+        published = list[tuple[str, Mapping[str, object]]]()
         bus.subscribe(lambda event: published.append((event.event, event.data)))
         events, scheduler = EventPublisher(bus, audit), ModuleScheduler(utc_now, None, audit)
         events.declare(manifest)
         objects, suggestions = interfaces or {}, _Suggestions()
         others = SimpleNamespace(get=lambda name, *_more: objects.get(name))
-        place, agents = _Vault(vault, private, closing), SimpleNamespace(has_model=has_model)
+        place, agents = _Vault(vault, private, closing), _Agents(answers, has_model=has_model)
         user_home = Path.home()
         sources = ModuleContextSources(
             vaults=place.granted,
@@ -292,14 +293,14 @@ async def running_module(
             activity=ActivityLog(place.root),
         )
         context = ModuleContext(approved, sources, _acted_on)
-        context.runs = runs or _Runs(answers, asked)
+        context.runs = runs or context.runs
         await place.look()
         make_run = partial(CallRun, place.store)
-        host = InProcessHost(approved, context, make_run, begin_limit_s=_BEGIN_LIMIT_S)
+        host = InProcessHost(approved, context, make_run, context.close)
         await host.start()
         scheduler.add(host)
         try:
-            yield ModuleHarness(host, place, context, published, asked, suggestions.proposed)
+            yield ModuleHarness(host, place, context, published, agents.asked, suggestions.proposed)
         finally:
             await host.stop()
 
@@ -325,65 +326,50 @@ class _Suggestions:
         return SimpleNamespace(status="rejected")
 
 
-class _Runs:
-    """`RunAccess` where `answers` speaks for the model: each run is one text."""
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    agent: str
+    prompt: str
+    follower: RunFollower | None = None
 
-    def __init__(
-        self, answers: Callable[[str, str], str] | None, asked: list[tuple[str, str]]
-    ) -> None:
-        self._answers, self._asked = answers, asked
-        self._texts: dict[str, str] = {}
-        self._unread: set[str] = set()
 
-    async def run(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
-        del options
-        self._asked.append((agent, prompt))
+class _Agents:
+    """`ModuleAgents`, and their runner, where `answers` speaks for the model: each run is one
+    text.
+    """
+
+    is_trusted = True
+
+    def __init__(self, answers: Callable[[str, str], str] | None, *, has_model: bool) -> None:
+        self._answers, self.has_model, self.runner = answers, has_model, self
+        self.asked: list[tuple[str, str]] = []
+        self.briefing = SimpleNamespace(tools=SimpleNamespace(server_names=lambda _grant: ()))
+
+    async def request(self, agent: str, prompt: str, *_more: object, **_how: object) -> _Asked:
+        return _Asked(agent, prompt)
+
+    def question(self, prompt: str, *_more: object, **_how: object) -> _Asked:
+        return _Asked("question", prompt)
+
+    async def run(self, asked: _Asked) -> AgentResult:
+        self.asked.append((asked.agent, asked.prompt))
         if self._answers is None:
             raise AgentFailedError(
                 "no model is asked in a test: say running_module(..., answers=lambda agent, "
                 "prompt: ...)"
             )
-        return self._answers(agent, prompt)
+        text, run = self._answers(asked.agent, asked.prompt), f"r{len(self.asked):010d}"
+        if asked.follower is not None:
+            asked.follower.began(run)
+            asked.follower.stepped(TextStep(text=text))
+        return AgentResult(text=text, run_id=run, outcome="unchanged")
 
-    async def start(self, agent: str, prompt: str, options: Mapping[str, object]) -> str:
-        run, text = f"r{len(self._texts):010d}", await self.run(agent, prompt, options)
-        self._texts[run] = text
-        self._unread.add(run)
-        return run
+    def grant(self, _asked: _Asked) -> None: ...
 
-    async def next(self, run: str) -> AgentStep | None:
-        if run not in self._unread:
-            return None
-        self._unread.discard(run)
-        return TextStep(text=self._texts[run])
+    def end_process(self, _run: str) -> None: ...
 
-    async def result(self, run: str) -> AgentResult:
-        return AgentResult(text=self._texts[run], run_id=run, outcome="unchanged")
-
-    async def stop(self, run: str) -> bool:
-        self._unread.discard(run)
-        return False
-
-    async def inject(self, run: str, text: str) -> bool:
-        del text
-        return run in self._unread
-
-    async def answer(self, run: str, name: str, value: object) -> bool:
-        del run, name, value
-        return False
-
-    async def ask(
-        self, prompt: str, system: str | None, max_usd: float | None, *, conversation: bool = False
-    ) -> str:
-        del system, max_usd, conversation
-        return await self.run("question", prompt, {})
-
-    async def resources(self, agent: str, options: Mapping[str, object]) -> AgentResources:
-        del agent, options
-        return AgentResources()
-
-    async def skill(self, name: str) -> str:
-        raise NotFoundError(f"there is no skill {name[:80]!r}")
+    async def skills(self, _caller: Caller) -> tuple[()]:
+        return ()
 
 
 def _acted_on() -> Caller:
