@@ -438,7 +438,7 @@ def build_modules(
         servers=servers,
         containers=containers,
         manager=manager,
-        agents=AgentService(runner, manager.approved, agents_of, core_agents),
+        agents=AgentService(runner, manager.approved_modules, agents_of, core_agents),
         sources=sources,
     )
 

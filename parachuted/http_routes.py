@@ -200,14 +200,7 @@ class HttpRoutes:
         """Agents, what they may do, and where they run."""
         watched, vault, agents = self._watched, self._vault, self._agents
         manager, service = self._modules.manager, self._modules.agents
-        listing = AgentListing(
-            service,
-            lambda: [module.name for module in manager.status()],
-            manager.agents_of,
-            self._loop.watches,
-            watched.index,
-            vault.strangers,
-        )
+        listing = AgentListing(service, self._loop.watches, watched.index, vault.strangers)
         runs = api.AgentRunRoutes(
             service,
             worker=agents.worker,

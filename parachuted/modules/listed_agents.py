@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,7 +19,6 @@ from parachuted.bubbling import WatchRegistry
 from parachuted.errors import NotFoundError, ParachuteError
 from parachuted.keys import AccessGrant
 from parachuted.modules.hosting.module_agents import AgentService
-from parachuted.runs.agent_runner import NAME as MAINTENANCE
 from parachuted.runs.skills import Skill, find_skills
 from parachuted.vault import PathText, VaultIndex, VaultPath, VaultRoot, parse_note, printable
 
@@ -87,28 +86,20 @@ class ReachableFiles:
 
 
 class AgentListing:
-    """All agents. `declared` finds what the class of one of the modules called `names` declares."""
+    """All agents."""
 
     def __init__(
         self,
         agents: AgentService,
-        names: Callable[[], Iterable[str]],
-        declared: Callable[[str], Mapping[str, AgentConfig]],
         watches: WatchRegistry,
         index: VaultIndex,
         strangers: Strangers,
     ) -> None:
-        self._agents, self._names, self._declared = agents, names, declared
+        self._agents = agents
         self._watches, self._index, self._strangers = watches, index, strangers
 
     def all_names(self) -> list[str]:
-        found = [CURATOR, MAINTENANCE]
-        for module in sorted(self._names()):
-            approved = self._agents.approved(module)
-            if approved is not None:
-                agents = {**self._declared(module), **approved.manifest.agents}
-                found += [f"{module}/{agent}" for agent in agents]
-        return found
+        return [CURATOR, *self._agents.names()]
 
     async def get(self, name: str, *, folder: str | None = None) -> tuple[ListedAgent, Grant]:
         """The agent of that name, working in that folder. Raises NotFoundError."""

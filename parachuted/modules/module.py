@@ -16,8 +16,6 @@ from parachuted.modules.scheduling import Schedules
 from parachuted.modules.services import CurrentCall, ModuleAgent, Services, read_answer, with_schema
 from parachuted.modules.settings import read_settings
 
-_MAY_BE_ITS_OWN = ("suggest", "ask")
-
 Result = TypeVar("Result")
 
 
@@ -248,14 +246,3 @@ async def _contained(work: Coroutine[Any, Any, Result]) -> Result:
         raise ModuleFailedError(
             f"the module raised {type(error).__name__}; only the daemon may end the process"
         ) from error
-
-
-def is_every_modules(name: str, found: object = None) -> bool:
-    """Whether all modules have a method of that name, which uses the module's own rights and so
-    cannot be an interface method. A class may define its own `suggest` or `ask`.
-    """
-    if name in _MAY_BE_ITS_OWN and (
-        not isinstance(found, Module) or getattr(type(found), name) is not getattr(Module, name)
-    ):
-        return False
-    return hasattr(Module, name)

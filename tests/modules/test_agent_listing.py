@@ -43,13 +43,11 @@ def listing(
     overrides: dict[str, object] | None = None,
     backend: OfflineBackend | None = None,
 ) -> AgentListing:
-    approved = {"telegram-bot": module_rig.approve(MANIFEST, agents=overrides)}
+    approved = [module_rig.approve(MANIFEST, agents=overrides)]
     index, agents = module_rig.library.index, module_rig.agents(*filter(None, [backend]))
     core = {"maintenance": maintenance(lambda _taint: ())}
     return AgentListing(
-        AgentService(agents.runner, approved.get, agents.of, core),
-        lambda: ["telegram-bot", "not-approved"],
-        lambda _name: {},
+        AgentService(agents.runner, lambda: approved, agents.of, core),
         WatchRegistry(module_rig.state, index, module_rig.clock),
         index,
         Strangers(),

@@ -14,7 +14,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from parachuted.access.caller import NO_CALLER, Caller
 from parachuted.errors import ModuleFailedError
-from parachuted.modules.module import is_every_modules
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.arguments import NO_REQUEST, RequestParts
 from parachuted.modules.registry.declaration import ModuleDeclaration
@@ -59,7 +58,7 @@ class InterfaceMethods:
         return f"<{self._name}, provided by a module>"
 
     def __getattr__(self, method: str) -> Callable[..., Awaitable[object]]:
-        if method.startswith("_") or is_every_modules(method):
+        if method.startswith("_"):
             raise AttributeError(f"{self._name} has no method {method}")
 
         async def call(*args: object, **kwargs: object) -> object:

@@ -38,7 +38,7 @@ from parachuted.modules.hosting.host import (
     MakeCallRun,
     ModuleHost,
 )
-from parachuted.modules.module import Module, ModuleTasks, is_every_modules, spawned_by
+from parachuted.modules.module import Module, ModuleTasks, spawned_by
 from parachuted.modules.registry.approved import ApprovedModule
 from parachuted.modules.registry.arguments import HandlerArguments
 from parachuted.modules.registry.copies import read_tree
@@ -235,7 +235,7 @@ class InProcessHost(ModuleHost):
         self, name: str, method: str, args: Args, kwargs: Mapping[str, Any], caller: Caller
     ) -> object:
         found = self._interfaces.get(name)
-        if not is_offered(found, name, method) or is_every_modules(method, found):
+        if not is_offered(found, name, method):
             raise ActRefusedError(
                 f"{name} has no method {method}: its provider declares one by @interface({name!r})"
             )

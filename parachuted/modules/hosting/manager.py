@@ -240,6 +240,9 @@ class ModuleManager:
                     return host, spec.handler
         raise NotFoundError(f"the module {module} has no {name} among its {kind}")
 
+    def approved_modules(self) -> list[ApprovedModule]:
+        return [module.approved for module in self._modules.values()]
+
     def approved(self, name: str) -> ApprovedModule | None:
         module = self._modules.get(name)
         return module.approved if module is not None else None

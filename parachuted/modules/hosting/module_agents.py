@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -393,11 +393,20 @@ class AgentService:
     def __init__(
         self,
         runner: AgentRunner,
-        approved: Callable[[str], ApprovedModule | None],
+        approved: Callable[[], Iterable[ApprovedModule]],
         agents_of: Callable[[ApprovedModule], ModuleAgents],
         core: Mapping[str, AgentDefinition],
     ) -> None:
-        self.runs, self.approved, self._agents_of, self._core = runner, approved, agents_of, core
+        self.runs, self._approved, self._agents_of, self._core = runner, approved, agents_of, core
+
+    def names(self) -> list[str]:
+        found = [*self._core]
+        for module, agents in sorted(self._of_modules().items()):
+            found += [f"{module}/{agent}" for agent in agents.configs]
+        return found
+
+    def _of_modules(self) -> dict[str, ModuleAgents]:
+        return {approved.name: self._agents_of(approved) for approved in self._approved()}
 
     async def run(
         self,
@@ -420,9 +429,9 @@ class AgentService:
         if name in self._core:
             found, entry = read_options(options), caller.request.entry
             return _request_of(self.runs, self._core[name], prompt, found, caller, entry)
-        approved = self.approved(module) if agent else None
-        if approved is None:
+        agents = self._of_modules().get(module) if agent else None
+        if agents is None:
             raise NotFoundError(
                 f"there is no agent {name[:80]!r}; `parachute agents list` shows them"
             )
-        return await self._agents_of(approved).request(agent, prompt, options, caller)
+        return await agents.request(agent, prompt, options, caller)

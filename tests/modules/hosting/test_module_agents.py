@@ -226,8 +226,9 @@ async def test_skills_are_offered_as_the_agent_may_have_them(module_rig):
 
 
 def service(module_rig: ModuleRig, backend: ScriptedBackend) -> AgentService:
-    found, agents = {"telegram-bot": module_rig.approve(BOT)}, module_rig.agents(backend)
-    return AgentService(agents.runner, found.get, agents.of, {NAME: maintenance(lambda _taint: ())})
+    found, agents = [module_rig.approve(BOT)], module_rig.agents(backend)
+    core = {NAME: maintenance(lambda _taint: ())}
+    return AgentService(agents.runner, lambda: found, agents.of, core)
 
 
 async def test_a_modules_agent_and_the_daemons_own_are_asked_for_by_name(module_rig: ModuleRig):
