@@ -133,7 +133,7 @@ async def test_without_a_named_folder_or_for_a_limited_caller_nothing_is_read(ho
 async def test_links_swapped_in_lead_no_module_to_what_is_kept_out(tmp_path, home, torture):
     (home / "Projects/garden/diary.md").write_text("garden\n")
     access = outside(home, excluded=(home / "Projects/vault",))
-    folders = OutsideFolders("garden", ["~/Projects/garden"], access, Caller)
+    folders = FolderAccess("garden", ["~/Projects/garden"], access, Caller)
     read = set()
     with swapping(tmp_path / "swaps", (home / "Projects/garden", home / "Projects/vault")):
         for _ in range(20_000 if torture else 400):
