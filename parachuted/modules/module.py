@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -221,11 +222,11 @@ class ModuleTasks:
     ) -> asyncio.Task[Result]:
         task = asyncio.get_running_loop().create_task(_contained(work), name=name, context=context)
         self.running.add(task)
-        task.add_done_callback(lambda _task: work.close())  # it may be cancelled before it begins
-        task.add_done_callback(self._end)
+        task.add_done_callback(partial(self._end, work))
         return task
 
-    def _end(self, task: asyncio.Task[Any]) -> None:
+    def _end(self, work: Coroutine[Any, Any, Any], task: asyncio.Task[Any]) -> None:
+        work.close()  # it may have been cancelled before it started
         self.running.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import cast
 
 from parachuted.access.caller import Caller, WorkChain
 from parachuted.access.events import EventFilter
@@ -150,9 +151,14 @@ class EventPublisher:
 
     def _deliver(self, event: Event) -> None:
         publisher = self._publishers.pop(event.id, None)
-        inboxes = [inbox for inbox in self.inboxes.values() if event.event in inbox.events]
+        name = event.event
+        inboxes = [inbox for inbox in self.inboxes.values() if name in inbox.events]
         if inboxes:
             caller = publisher or self._writer(event.data)
+            chain = caller.chain
+            chain = replace(chain, run=chain.led_by, events=chain.events + 1, depth=0, call=None)
+            request = replace(caller.request, by="event", entry="module")
+            caller = replace(caller, request=request, chain=chain)
             for inbox in inboxes:
                 inbox.put(event, caller)
 
@@ -191,20 +197,13 @@ class Inbox:
         received = event.visible_to(self._event_filter)
         if received is None:
             return
-        chain = caller.chain
-        chain = replace(chain, run=chain.led_by, events=chain.events + 1, depth=0, call=None)
-        request = replace(caller.request, by="event", entry="module")
         for spec in self._specs.get(received.event, ()):
             if self._waiting.full():
                 self._waiting.get_nowait()
                 self.dropped += 1
             # its own data: what it does to it is not seen elsewhere
-            data: dict[str, object] = {
-                str(name): to_json(value) for name, value in received.data.items()
-            }
-            self._waiting.put_nowait(
-                (spec, data, replace(caller.fork(), request=request, chain=chain))
-            )
+            data = cast("dict[str, object]", to_json(received.data))
+            self._waiting.put_nowait((spec, data, caller.fork()))
 
     async def run(self) -> None:
         """Deliver until cancelled; what is being handled then ends with it."""
@@ -224,7 +223,7 @@ class Inbox:
     ) -> None:
         about = {"of": self._host.name, "event": spec.event}
         try:
-            await self._host.tell(HandlerCall(spec.handler, data, caller, limit_s))
+            await self._host.call(HandlerCall(spec.handler, data, caller, limit_s, is_event=True))
         except ParachuteError as error:
             log.warning("a module did not handle an event", extra={**about, "error": error.message})
         except Exception:  # a module's callback, wherever it runs

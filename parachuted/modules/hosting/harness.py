@@ -187,7 +187,7 @@ class ModuleHarness:
             return
         for spec in specs:
             caller = Caller(request=WorkRequest(by="event"))
-            await self._host.tell(HandlerCall(spec.handler, received[1], caller))
+            await self._host.call(HandlerCall(spec.handler, received[1], caller, is_event=True))
 
     async def tick(self, name: str) -> None:
         """Let a schedule run now: the one that it has set by that name, or else the method of that
@@ -202,7 +202,7 @@ class ModuleHarness:
             raise NotFoundError(f"{self._host.name} has no schedule {name}")
         await self._vault.look()
         tick = Caller(request=WorkRequest(by="clock", entry="schedule"))
-        await self._host.tell(HandlerCall(*found[name], tick))
+        await self._host.call(HandlerCall(*found[name], tick, is_event=True))
 
     async def command(self, name: str, /, **arguments: object) -> object:
         """Call a command of the command line."""

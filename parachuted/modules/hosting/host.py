@@ -133,11 +133,7 @@ class ModuleHost(ABC):
     async def call(self, call: HandlerCall) -> object:
         """The answer is JSON, a `Response` of JSON, or a BytesResponse."""
         async with self._recorded(call.handler, call.caller) as caller:
-            return await self._call(replace(call, caller=caller))
-
-    async def tell(self, call: HandlerCall) -> None:
-        """Call an event's or a schedule's handler with what it names of the arguments."""
-        await self.call(replace(call, is_event=True))
+            return await self._call(call, caller)
 
     async def stream(self, call: HandlerCall) -> AsyncIterator[object]:
         """What a streaming handler yields: JSON and ServerEvents of JSON. Closing the
@@ -145,7 +141,7 @@ class ModuleHost(ABC):
         """
         async with (
             self._recorded(call.handler, call.caller) as caller,
-            aclosing(self._stream(replace(call, caller=caller))) as items,  # type: ignore[type-var]
+            aclosing(self._stream(call, caller)) as items,  # type: ignore[type-var]
         ):
             async for item in items:
                 yield item
@@ -169,10 +165,10 @@ class ModuleHost(ABC):
     async def _start(self, caller: Caller) -> None: ...
 
     @abstractmethod
-    async def _call(self, call: HandlerCall) -> object: ...
+    async def _call(self, call: HandlerCall, caller: Caller) -> object: ...
 
     @abstractmethod
-    def _stream(self, call: HandlerCall) -> AsyncIterator[object]: ...
+    def _stream(self, call: HandlerCall, caller: Caller) -> AsyncIterator[object]: ...
 
     @asynccontextmanager
     async def _recorded(self, handler: str, caller: Caller) -> AsyncIterator[Caller]:

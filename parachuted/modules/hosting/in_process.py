@@ -246,9 +246,9 @@ class InProcessHost(ModuleHost):
             f"{name}.{method}", work, CALL_LIMIT_S, _context_of(caller), has_caller=True
         )
 
-    async def _call(self, call: HandlerCall) -> object:
+    async def _call(self, call: HandlerCall, caller: Caller) -> object:
         function, takes = self._handler(call.handler)
-        context = _context_of(call.caller)
+        context = _context_of(caller)
         if call.is_event:
             work = _awaited(function, **takes.bind_data(call.arguments))
             await self._run(call.handler, work, call.timeout_s, context)
@@ -256,13 +256,13 @@ class InProcessHost(ModuleHost):
         work = _answer(function, takes.bind(call.arguments, call.request))
         return await self._run(call.handler, work, call.timeout_s, context, has_caller=True)
 
-    async def _stream(self, call: HandlerCall) -> AsyncIterator[object]:
+    async def _stream(self, call: HandlerCall, caller: Caller) -> AsyncIterator[object]:
         """Each item is made when it is asked for, all of them in one context."""
         handler = call.handler
         function, takes = self._handler(handler)
         bound = takes.bind(call.arguments, call.request)
         source = cast(AsyncGenerator[object, None], function(**bound))
-        context = _context_of(call.caller)
+        context = _context_of(caller)
         try:
             while True:
                 item = await self._run(handler, _next(source), None, context, has_caller=True)

@@ -326,7 +326,7 @@ class ContainerHost(ModuleHost):
         runner.cancel()
         await asyncio.wait((runner,))
 
-    async def _call(self, call: HandlerCall) -> object:
+    async def _call(self, call: HandlerCall, caller: Caller) -> object:
         source = call.request.source
         data = await source.read(LARGEST_BODY) if source is not None else b""
         asked = {
@@ -337,9 +337,9 @@ class ContainerHost(ModuleHost):
             "request": replace(call.request, source=None),
             "body": source and [source.content_type, base64.b64encode(data).decode()],
         }
-        return await self._ask("call", asked, call.timeout_s, call.caller)
+        return await self._ask("call", asked, call.timeout_s, caller)
 
-    async def _stream(self, call: HandlerCall) -> AsyncIterator[object]:
+    async def _stream(self, call: HandlerCall, _caller: Caller) -> AsyncIterator[object]:
         raise ModuleFailedError(f"{call.handler} streams, which no module in a container can")
         yield  # a generator, as the interface says
 

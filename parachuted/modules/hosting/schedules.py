@@ -175,11 +175,11 @@ class ModuleScheduler:
         )
         if schedule.is_tainted:
             tick.taint.read("what set this schedule")
-        call = HandlerCall(schedule.method, schedule.arguments, tick, _LIMIT_S)
+        call = HandlerCall(schedule.method, schedule.arguments, tick, _LIMIT_S, is_event=True)
         what = f"schedule {schedule.method}"
         try:
             with self._audit.call("daemon", "clock", schedule.module, what, tick):
-                await host.tell(call)
+                await host.call(call)
         except ParachuteError as error:
             about = {"schedule": schedule.key, "error": error.message}
             log.warning("a module's schedule failed", extra=about)

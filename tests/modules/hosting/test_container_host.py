@@ -157,7 +157,7 @@ async def test_what_it_does_is_part_of_the_call_that_led_to_it_and_else_its_own(
         async with asyncio.TaskGroup() as group:
             for n in range(5):
                 caller = Caller(causes=(f"cause {n}",))
-                group.create_task(host.tell(HandlerCall("said", {"n": n}, caller=caller)))
+                group.create_task(host.call(HandlerCall("said", {"n": n}, caller, is_event=True)))
         await host.call(HandlerCall("release", caller=Caller(causes=("another",))))
         await until(lambda: len(services.published) == 12)
         found = {(event, data.get("n"), *data["causes"]) for event, data in services.published}

@@ -260,13 +260,13 @@ async def test_a_failure_is_kept_as_the_traceback_until_it_goes_well(running):
 
 
 async def test_an_event_is_reported_and_what_its_handler_raises_is_a_problem(running, services):
-    await running.tell(HandlerCall("said", {"word": "hi", "more": [1]}))
+    await running.call(HandlerCall("said", {"word": "hi", "more": [1]}, is_event=True))
     assert services.state.kept["got"] == ["hi", "none"]
 
-    await refused(running.tell(HandlerCall("gone")))
+    await refused(running.call(HandlerCall("gone", is_event=True)))
     await until(lambda: running.problem)
     assert "gone" in running.problem
-    await running.tell(HandlerCall("gone", {"well": True}))
+    await running.call(HandlerCall("gone", {"well": True}, is_event=True))
     await until(lambda: running.problem is None)
 
 

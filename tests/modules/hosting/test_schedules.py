@@ -62,7 +62,7 @@ class CountingModule:
         self.wait: asyncio.Event | None = None
         self.fails = False
 
-    async def tell(self, call: HandlerCall) -> None:
+    async def call(self, call: HandlerCall) -> None:
         assert current() is NO_CALLER
         caller, asker = call.caller, call.caller.request
         self.reported.append(call.handler)
