@@ -21,6 +21,8 @@ HEAVY = {
     # with the vault: 100 ms, 5 MB in a module's process; only a text with private parts needs it
     "private": "parachuted.access.private_text",
     "re2": "re2",  # 3 MB; only a hook whose matcher is an expression needs it
+    # with multiprocessing: 25 ms, 1 MB; only a module's schedule needs it
+    "scheduler": "apscheduler.schedulers.asyncio",
     "watchfiles": "watchfiles",  # on Linux only where `watch.engine` says so
 }
 WITHOUT_AGENT_SDK = (

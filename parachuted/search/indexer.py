@@ -5,6 +5,7 @@ What has just changed goes first, then the newest of what was there. A change is
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -228,6 +229,8 @@ class Indexer:
         if self._had_backlog and not self._backlog:
             self._had_backlog = False
             self._backlog = {}  # an emptied dict keeps its table
+            with contextlib.suppress(StorageFailedError), self._database.writer() as connection:
+                connection.execute("PRAGMA shrink_memory")
             self._caught_up()
         with self._wake:
             while not (

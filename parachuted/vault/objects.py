@@ -274,7 +274,7 @@ class ObjectStore:
         self._seen.close()
 
     def __contains__(self, digest: str) -> bool:
-        return self._place(digest).exists() or digest in self._seen
+        return os.access(self._name_of(digest), os.F_OK) or digest in self._seen
 
     def _has(self, target: Path, data: bytes) -> bool:
         """If so it is not to be dropped in the moment in which it is wanted again."""
@@ -294,9 +294,13 @@ class ObjectStore:
             _sync_folder(self._folder)
 
     def _place(self, digest: str) -> Path:
+        return Path(self._name_of(digest))
+
+    def _name_of(self, digest: str) -> str:
+        """As text: for every note of a scan, a Path costs time, and memory for its parts."""
         if _DIGEST.fullmatch(digest) is None:
             raise ValueError(f"{digest[:80]!r} is not a digest")
-        return self._folder / digest[:2] / digest[2:]
+        return f"{self._folder}/{digest[:2]}/{digest[2:]}"
 
 
 def _sync_folder(folder: Path) -> None:

@@ -13,17 +13,19 @@ from contextlib import suppress
 from contextvars import Context
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-
-from apscheduler.jobstores.base import JobLookupError
-from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from typing import TYPE_CHECKING
 
 from parachuted.access.caller import Caller, WorkRequest
 from parachuted.errors import ActRefusedError, EditRefusedError, ParachuteError, StorageFailedError
 from parachuted.modules.hosting.audited import ModuleAudit
 from parachuted.modules.hosting.host import HandlerCall, ModuleHost
 from parachuted.modules.scheduling import ScheduleStatus, Timing
+from parachuted.processes.heavy import load_heavy_here
 from parachuted.state import StateStore
 from parachuted.vault import new_id
+
+if TYPE_CHECKING:
+    from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 log = logging.getLogger(__name__)
 
@@ -68,8 +70,7 @@ class ModuleScheduler:
         self._schedules: dict[str, ModuleSchedule] = {}
         self._hosts: dict[str, ModuleHost] = {}
         self._group: asyncio.TaskGroup | None = None
-        # APScheduler's, in which a job runs however late it is; started with the first schedule
-        self._scheduler = AsyncIOScheduler(timezone=UTC, job_defaults={"misfire_grace_time": None})
+        self._scheduler: AsyncIOScheduler | None = None  # made and started with the first schedule
 
     def add(self, host: ModuleHost) -> None:
         """From now on its schedules run; what it sets before waits."""
@@ -138,18 +139,22 @@ class ModuleScheduler:
             if schedule.last - now > step:
                 self._note(schedule)
                 self._place(schedule)
-        if self._scheduler.running:
+        if self._scheduler is not None:
             self._scheduler.resume()
             self._scheduler.wakeup()
 
     def stop(self) -> None:
-        if self._scheduler.running:
+        if self._scheduler is not None:
             self._scheduler.pause()
 
     def _place(self, schedule: ModuleSchedule) -> None:
         if schedule.module not in self._hosts:
             return
-        if not self._scheduler.running:
+        if self._scheduler is None:
+            self._scheduler = load_heavy_here("scheduler").AsyncIOScheduler(
+                timezone=UTC,
+                job_defaults={"misfire_grace_time": None},  # a job runs however late it is
+            )
             self._scheduler.start(paused=True)
         self._scheduler.add_job(
             self._begin,
@@ -192,7 +197,7 @@ class ModuleScheduler:
 
     def _end(self, schedule: ModuleSchedule) -> None:
         self._schedules.pop(schedule.key, None)
-        with suppress(JobLookupError):
+        if self._scheduler is not None and self._scheduler.get_job(schedule.key) is not None:
             self._scheduler.remove_job(schedule.key)
 
     def _note(self, schedule: ModuleSchedule) -> None:
