@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 
-from pydantic import FiniteFloat, TypeAdapter, ValidationError
+from pydantic import FiniteFloat, ValidationError
 
 from parachuted.audit.chain import (
     MOST_LINE_BYTES,
@@ -21,6 +21,7 @@ from parachuted.audit.chain import (
     stamp,
 )
 from parachuted.audit.files import AuditFolder
+from parachuted.texts.adapters import late_adapter
 from parachuted.texts.times import Time
 
 MOST_LOOKED_AT = 200_000
@@ -56,7 +57,7 @@ class AuditEntry:
     hash: str
 
 
-_ENTRY = TypeAdapter(AuditEntry)
+_ENTRY = late_adapter(AuditEntry)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +180,7 @@ class AuditReader:
 def entry_of(line: ChainLine) -> AuditEntry | None:
     """None for what our writer never wrote, since files in a vault may hold anything."""
     try:
-        return _ENTRY.validate_python(line.document)
+        return _ENTRY().validate_python(line.document)
     except ValidationError:
         return None
 

@@ -8,6 +8,7 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -17,6 +18,7 @@ from parachuted.config.settings import (
     is_loopback,
     is_open_to_others,
     setting_text,
+    setting_types,
 )
 from parachuted.errors import ConfigError
 from parachuted.home_files import (
@@ -109,10 +111,10 @@ _FOREIGN = {
 }  # other programs', below what is ours
 _ANTHROPIC = "https://api.anthropic.com"
 _LEVELS = {"true": "debug", "yes": "debug", "false": "info", "no": "info"}  # of `debug`
-_KEYS = [described.key for described in describe_settings()]
+_TYPES = setting_types()
+_KEYS = list(_TYPES)
 _VARIABLES = {f"{_PREFIX}{key.upper().replace('.', '_')}": key for key in _KEYS}
 _SECTIONS = {key.rpartition(".")[0] for key in _KEYS}
-_ADAPTER = TypeAdapter(Settings)
 
 
 class _Reading:
@@ -120,16 +122,19 @@ class _Reading:
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env
-        self.texts: dict[str, str] = {}
+        self.values: dict[str, object] = {}
         self.places: dict[str, str] = {}
         self.mistakes: list[str] = []
         self.notes: list[str] = []
 
     def take(self, key: str, text: str, place: str) -> None:
-        self.texts[key] = absolute(text, self._env) if key == "vault" else text
         self.places[key] = place
-        if why := _why_wrong(key, self.texts[key]):
-            self.mistakes.append(f"{place}: {why}")
+        try:
+            self.values[key] = _read_value(
+                key, absolute(text, self._env) if key == "vault" else text
+            )
+        except ValueError as error:
+            self.mistakes.append(f"{place}: {error}")
 
     def take_file(self, home: Path) -> None:
         try:
@@ -188,10 +193,12 @@ class _Reading:
         for name, key in _FOREIGN.items():
             text = self._env.get(name, "")
             is_default = key == "agent.base_url" and text.rstrip("/") == _ANTHROPIC
-            if not text or key in self.texts or is_default:
+            if not text or key in self.places or is_default:
                 continue
-            if why := _why_wrong(key, text):
-                self.notes.append(f"{name}: {why}, and is ignored")
+            try:
+                _read_value(key, text)
+            except ValueError as error:
+                self.notes.append(f"{name}: {error}, and is ignored")
                 continue
             self.take(key, text, name)
             if key != "agent.base_url":
@@ -202,11 +209,11 @@ class _Reading:
 
     def settings(self, home: Path) -> Settings:
         """Raises ConfigError with all mistakes."""
-        if "vault" not in self.texts:
+        if "vault" not in self.places:
             self.take("vault", str(Settings().vault), _BY_DEFAULT)
         if self.mistakes:
             raise ConfigError(self.mistakes)
-        settings = _ADAPTER.validate_strings(_nested(self.texts))
+        settings = _make_settings(self.values)
         if mistakes := [
             f"{self.places.get(key) or self.places[other]}: {key} {why}"
             for key, other, why in _contradictions(settings, home)
@@ -281,24 +288,28 @@ def _contradictions(settings: Settings, home: Path) -> Iterator[tuple[str, str, 
         yield "vault", "vault", f"{why}: agents and sync reach what is in a vault"
 
 
-def _why_wrong(key: str, text: str) -> str | None:
+def _read_value(key: str, text: str) -> object:
+    """By a validator of that setting alone, for one of all of them takes long to make. Raises
+    ValueError, which says what is wrong.
+    """
     try:
-        _ADAPTER.validate_strings(_nested({key: text}))
+        return TypeAdapter[Any](_TYPES[key]).validate_strings(text)
     except ValidationError as error:
         why = error.errors(include_url=False, include_context=False)[0]["msg"]
-        for beginning in ("Value error, ", "Input ", "String "):
-            why = why.removeprefix(beginning)
-        return f"{key} {why.partition(', unable')[0]}, not {text[:80]!r}"
-    return None
+    for beginning in ("Value error, ", "Input ", "String "):
+        why = why.removeprefix(beginning)
+    raise ValueError(f"{key} {why.partition(', unable')[0]}, not {text[:80]!r}")
 
 
-def _nested(texts: Mapping[str, str]) -> dict[str, object]:
-    tree: dict[str, object] = {}
-    for key, text in texts.items():
+def _make_settings(values: Mapping[str, object]) -> Settings:
+    settings, sections = Settings(), dict[str, dict[str, Any]]()
+    for key, value in values.items():
         section, _, name = key.rpartition(".")
-        holder = tree.setdefault(section, {}) if section else tree
-        holder[name] = text  # type: ignore[index]  # one level of sections
-    return tree
+        sections.setdefault(section, {})[name] = value
+    changes = sections.pop("", {})
+    for section, changed in sections.items():
+        changes[section] = replace(getattr(settings, section), **changed)
+    return replace(settings, **changes)
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator
 
@@ -304,20 +304,29 @@ def setting_text(settings: Settings, key: str) -> str:
     return _LOGIN.sub(r"\1[secret]@", text)
 
 
+def setting_types() -> dict[str, Any]:
+    """The type of each setting by its dotted key, with all that a text for it is held against."""
+    return {key: hint for key, hint, _default in _declared(Settings, "")}
+
+
 def describe_settings() -> list[SettingDescription]:
-    return list(_described(Settings, ""))
+    described = []
+    for key, hint, default in _declared(Settings, ""):
+        kind, *_, means = get_args(hint)
+        text = "" if default is None else _default_text(default)
+        described.append(SettingDescription(key, _kind(kind), text, means))
+    return described
 
 
-def _described(section: type, prefix: str) -> Iterator[SettingDescription]:
+def _declared(section: type, prefix: str) -> Iterator[tuple[str, Any, object]]:
+    """Key, type and default."""
     hints = get_type_hints(section, include_extras=True)
     for setting in fields(section):
         hint = hints[setting.name]
         if isinstance(hint, type) and is_dataclass(hint):
-            yield from _described(hint, f"{setting.name}.")
+            yield from _declared(hint, f"{setting.name}.")
         elif get_origin(hint) is Annotated:
-            kind, *_, means = get_args(hint)
-            default = "" if setting.default is None else _default_text(setting.default)
-            yield SettingDescription(f"{prefix}{setting.name}", _kind(kind), default, means)
+            yield f"{prefix}{setting.name}", hint, setting.default
 
 
 def _default_text(default: object) -> str:

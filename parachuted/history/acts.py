@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 
-from pydantic import TypeAdapter
-
 from parachuted.errors import (
     ConflictError,
     EditRefusedError,
@@ -17,6 +15,7 @@ from parachuted.errors import (
     StorageFailedError,
 )
 from parachuted.history.run_account import save, with_writes
+from parachuted.texts.adapters import late_adapter
 from parachuted.vault import (
     Author,
     LinkRewrites,
@@ -61,7 +60,7 @@ class Act:
         return self.steps[0] if self.steps[0].source is not None else None
 
 
-_ACT = TypeAdapter(Act)
+_ACT = late_adapter(Act)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +146,7 @@ class ActFinisher:
         found = {one: (document, last) for one, document, last in self._history.acts()}
         if number not in found or found[number][0]["kind"] != _KIND:
             return None
-        act, last = _ACT.validate_python(found[number][0]), found[number][1]
+        act, last = _ACT().validate_python(found[number][0]), found[number][1]
         done = [one for one in self._history.done_after(last) if one.author == act.author]
         waiting = [step for step in act.steps if not any(_is_of(one, step) for one in done)]
         written: list[VaultPath] = []

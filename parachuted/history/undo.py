@@ -13,8 +13,6 @@ from functools import partial
 from itertools import dropwhile
 from typing import TypeAlias
 
-from pydantic import TypeAdapter
-
 from parachuted.errors import (
     ConflictError,
     EditRefusedError,
@@ -32,6 +30,7 @@ from parachuted.history.run_account import (
     new_act,
 )
 from parachuted.processes.uninterrupted import run_uninterrupted
+from parachuted.texts.adapters import late_adapter
 from parachuted.vault import (
     UNDO,
     Author,
@@ -73,10 +72,10 @@ class _UndoProgress:
     last: int = 0
 
     def document(self) -> dict[str, object]:
-        return {"kind": UNDO, **_PROGRESS.dump_python(self, mode="json", exclude={"number"})}
+        return {"kind": UNDO, **_PROGRESS().dump_python(self, mode="json", exclude={"number"})}
 
 
-_PROGRESS = TypeAdapter(_UndoProgress)
+_PROGRESS = late_adapter(_UndoProgress)
 
 
 class Undo:
@@ -108,7 +107,7 @@ class Undo:
         for number, document, _last in await asyncio.to_thread(self._history.acts):
             if document["kind"] == UNDO:
                 async with self._turn:
-                    progress = _PROGRESS.validate_python({**document, "number": number})
+                    progress = _PROGRESS().validate_python({**document, "number": number})
                     if self._is_over(progress.act):
                         await run_uninterrupted(self._history.end_act, number)
                         continue

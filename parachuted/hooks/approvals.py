@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from parachuted.errors import OutdatedError, StorageFailedError, storage_errors
 from parachuted.home_files.private import (
@@ -27,13 +27,14 @@ from parachuted.home_files.private import (
     why_untrusted,
     without_waiting,
 )
+from parachuted.texts.adapters import late_adapter
 
 NAME = "hook-approvals.json"
 
 _LIMIT = 1 << 20
 _EMPTY = f"sha256:{hashlib.sha256().hexdigest()}"
 _NOT_TEXT = "(it is larger than 1 MB, or no text: open it yourself before you approve it)\n"
-_PINS = TypeAdapter(dict[str, str])
+_PINS = late_adapter(dict[str, str])
 
 
 class _RefusedError(Exception):
@@ -135,7 +136,7 @@ class HookApprovals:
     def _load(self) -> dict[str, str]:
         try:
             text = read_private(self._path, _LIMIT)
-            return {} if text is None else _PINS.validate_json(text, strict=True)
+            return {} if text is None else _PINS().validate_json(text, strict=True)
         except (UntrustedFileError, ValidationError) as error:
             raise _RefusedError(
                 f"no script runs: {self._path.name} cannot be understood; `{self._command}` "

@@ -14,13 +14,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
-from pydantic import TypeAdapter
-
 from parachuted.errors import StorageFailedError
 from parachuted.hooks.hook import Hook
 from parachuted.hooks.hook_event import CLAUDE_NAMES
 from parachuted.hooks.runner import ProcessResult
 from parachuted.state import Database
+from parachuted.texts.adapters import late_adapter
 from parachuted.texts.times import Time, time_of
 
 log = logging.getLogger(__name__)
@@ -160,7 +159,7 @@ class HookRunRecord(HookRun):
     cut: tuple[str, ...] = ()
 
 
-_RECORD = TypeAdapter(HookRunRecord)
+_RECORD = late_adapter(HookRunRecord)
 
 
 class HookRunRecorder:
@@ -195,7 +194,7 @@ class HookRunRecorder:
             **{name: text[:_MOST].decode("utf-8", "replace") for name, text in texts.items()},
             cut=tuple(name for name, text in texts.items() if len(text) > _MOST),
         )
-        document = _RECORD.dump_json(record, exclude={"id"}).decode()
+        document = _RECORD().dump_json(record, exclude={"id"}).decode()
         try:
             with self._database.write() as database:
                 sql = "INSERT INTO runs (document) VALUES (?)"
@@ -227,4 +226,4 @@ def _id(number: int) -> str:
 
 
 def _record(number: int, document: str) -> HookRunRecord:
-    return _RECORD.validate_python({**json.loads(document), "id": _id(number)})
+    return _RECORD().validate_python({**json.loads(document), "id": _id(number)})

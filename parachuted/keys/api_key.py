@@ -17,13 +17,13 @@ from pydantic import (
     Field,
     PlainSerializer,
     PlainValidator,
-    TypeAdapter,
     ValidationError,
     with_config,
 )
 
 from parachuted.home_files import PlainValue
 from parachuted.keys.scopes import NOBODY, Identity, KeyScope
+from parachuted.texts.adapters import late_adapter
 from parachuted.texts.mistakes import mistakes_in
 from parachuted.texts.times import time_of
 
@@ -83,7 +83,7 @@ class ApiKey:
         return Identity(kind="key", id=self.id, name=self.name, scopes=self.scopes)
 
 
-_KEY, _SCOPE = TypeAdapter(ApiKey), TypeAdapter(KeyScope)
+_KEY, _SCOPE = late_adapter(ApiKey), late_adapter(KeyScope)
 
 
 def hash_of(key: str) -> str:
@@ -102,13 +102,13 @@ def parse_key(entry: PlainValue) -> ApiKey:
     said = {name: value for name, value in entry.items() if value is not None}
     usual = {"id": f"k_{str(said.get('key_hash'))[7:19]}", "name": "unnamed"}
     try:
-        return _KEY.validate_python(usual | said)
+        return _KEY().validate_python(usual | said)
     except ValidationError as error:
         raise ValueError("; ".join(mistakes_in(error))) from error
 
 
 def key_document(key: ApiKey) -> dict[str, object]:
-    document: dict[str, object] = _KEY.dump_python(key, mode="json")
+    document: dict[str, object] = _KEY().dump_python(key, mode="json")
     return document
 
 
@@ -170,7 +170,7 @@ def parse_words(words: str, paths: Sequence[str]) -> KeyScope:
         )
     named = [part.strip() for part in capabilities.split(",")]
     try:
-        return _SCOPE.validate_python(
+        return _SCOPE().validate_python(
             {"module": module, "capabilities": named, "paths": paths or None}
         )
     except ValidationError as error:

@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, get_args
 
-from pydantic import ConfigDict, TypeAdapter, with_config
+from pydantic import ConfigDict, with_config
 
 from parachuted.access.strangers import ORIGINS
 from parachuted.errors import EditRefusedError
+from parachuted.texts.adapters import late_adapter
 from parachuted.texts.times import with_times
 from parachuted.vault import PathText, parse_note, printable
 from parachuted.vault.compose import compose_note
@@ -113,10 +114,10 @@ def to_document(suggestion: Suggestion) -> dict[str, object]:
 
 def from_document(document: Mapping[str, object]) -> Suggestion:
     """Raises ValueError for what is no suggestion."""
-    return _SUGGESTION.validate_python(dict(document))
+    return _SUGGESTION().validate_python(dict(document))
 
 
-_SUGGESTION = TypeAdapter(Suggestion)
+_SUGGESTION = late_adapter(Suggestion)
 FOLDER = "Suggestions"
 _BELOW = "below"
 _LARGEST_INLINE = 16 << 10

@@ -9,7 +9,6 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache
 from http.client import responses
 from types import MappingProxyType
 from typing import Any, Final, cast
@@ -17,7 +16,6 @@ from urllib.parse import quote
 
 import orjson
 from aiohttp import web
-from pydantic import TypeAdapter
 
 from parachuted.errors import (
     ActRefusedError,
@@ -38,6 +36,7 @@ from parachuted.errors import (
     UntrustedError,
 )
 from parachuted.modules.registry.manifest import ManifestError
+from parachuted.texts.adapters import late_adapter
 from parachuted.texts.json_limits import check_json
 from parachuted.vault import VaultPath, digest_of, printable
 
@@ -54,10 +53,7 @@ _INT_BITS: Final = 64  # from here on orjson may refuse it
 
 def answer_writer(kind: object) -> Callable[[object], bytes]:
     """What writes values of that type as JSON; made at the first value, since few are needed."""
-
-    @cache
-    def adapter() -> TypeAdapter[Any]:
-        return TypeAdapter(cast("type[Any]", kind))
+    adapter = late_adapter(cast("type[Any]", kind))
 
     def write(value: object) -> bytes:
         try:

@@ -10,7 +10,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from parachuted.access.caller import NO_CALLER, Caller
 from parachuted.errors import ModuleFailedError
@@ -20,13 +20,14 @@ from parachuted.modules.registry.declaration import ModuleDeclaration
 from parachuted.modules.results import Finding
 from parachuted.modules.services import Services
 from parachuted.processes.uninterrupted import run_uninterrupted
+from parachuted.texts.adapters import late_adapter
 
 if TYPE_CHECKING:
     from parachuted.history.run_account import CallRun
 
 CALL_LIMIT_S, COMMAND_LIMIT_S = 30.0, 110.0
 _DOCTOR_LIMIT_S, _MOST_FINDINGS = 10.0, 200
-_FINDINGS: TypeAdapter[list[Finding]] = TypeAdapter(list[Finding])
+_FINDINGS = late_adapter(list[Finding])
 
 Where: TypeAlias = Literal["in process", "container"]
 Args: TypeAlias = tuple[object, ...]
@@ -150,7 +151,7 @@ class ModuleHost(ABC):
         """Raises ModuleFailedError."""
         found = await self.call(HandlerCall("doctor", {}, caller, _DOCTOR_LIMIT_S))
         try:
-            return _FINDINGS.validate_python(found)[:_MOST_FINDINGS]
+            return _FINDINGS().validate_python(found)[:_MOST_FINDINGS]
         except ValidationError as error:
             raise ModuleFailedError(
                 f"doctor of the module {self.name} returned something else than a list of Finding"

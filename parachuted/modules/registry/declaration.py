@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from types import MappingProxyType, MethodType
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, ValidationError
 from pydantic.dataclasses import dataclass
 
 from parachuted.access.agent_config import AgentConfig
@@ -38,6 +38,7 @@ from parachuted.modules.registry.arguments import (
 )
 from parachuted.modules.registry.manifest import Manifest
 from parachuted.modules.settings import SettingSpec, setting_specs
+from parachuted.texts.adapters import late_adapter
 from parachuted.texts.mistakes import mistakes_in
 
 RESERVED_PATHS: Mapping[str, str] = MappingProxyType(
@@ -153,7 +154,7 @@ def describe(cls: type[Module], manifest: Manifest) -> ModuleDeclaration:
             events=tuple(spec for spec in specs if isinstance(spec, EventMark)),
             schedules=tuple(spec for spec in specs if isinstance(spec, ScheduleMark)),
             provides=tuple(dict.fromkeys((*manifest.provides, *cls.provides))),
-            agents={**_AGENTS.validate_python(cls.agents), **manifest.agents},
+            agents={**_AGENTS().validate_python(cls.agents), **manifest.agents},
             settings=setting_specs(cls.Settings),
             commands=tuple(spec for spec in specs if isinstance(spec, CommandSpec)),
             has_doctor=cls.doctor is not Module.doctor,
@@ -305,4 +306,4 @@ def _check_names(declared: ModuleDeclaration) -> None:
             )
 
 
-_AGENTS = TypeAdapter(dict[str, AgentConfig])
+_AGENTS = late_adapter(dict[str, AgentConfig])
