@@ -5,7 +5,7 @@ pieces, of which the first has the question.
 from __future__ import annotations
 
 import asyncio
-import sys
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +15,7 @@ import aiohttp
 from parachuted.agents.job import Job, Step, TextDelta
 from parachuted.processes.presence import running_daemon as find_daemon
 from tests.bots.conftest import Model, eventually, question_of
+from tests.cli.forked import forking
 from tests.stories.daemon_rig import running_daemon
 
 LAST = "is where it was."
@@ -23,12 +24,7 @@ LAST = "is where it was."
 @asynccontextmanager
 async def killed_after(vault: Path, home: Path, platform: str) -> AsyncIterator[None]:
     """A daemon whose bot is connected; when the block ends it is killed."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.bots.killable", str(vault), str(home)),
-        cwd=Path(__file__).parents[2],
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
+    process = forking().fork("tests.bots.killable", (str(vault), str(home)), env=os.environ)
     try:
 
         async def serves() -> bool | None:
@@ -62,5 +58,7 @@ async def _serve(vault: Path, home: Path) -> None:
         await asyncio.Event().wait()
 
 
-if __name__ == "__main__":
-    asyncio.run(_serve(Path(sys.argv[1]), Path(sys.argv[2])))
+def main(words: list[str]) -> None:
+    """Run with the folders of a vault and a home, until it is killed."""
+    vault, home = map(Path, words)
+    asyncio.run(_serve(vault, home))

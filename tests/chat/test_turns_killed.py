@@ -5,11 +5,9 @@ each message that it acknowledged stands in the file once, and the conversation 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import random
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,6 +19,7 @@ import pytest
 from parachuted.home_files.bundled import bundled_folder
 from parachuted.processes.presence import running_daemon
 from parachuted.testing import Block, Delay, RecordedRequest, ScriptedMessages, say
+from tests.cli.forked import COMMAND, forking
 
 pytestmark = pytest.mark.torture
 _PATIENCE_S = 120
@@ -55,17 +54,10 @@ class KillableDaemon:
         self.url = ""
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[asyncio.subprocess.Process]:
+    async def running(self) -> AsyncIterator[None]:
         """Leave it, and the daemon is killed."""
-        command = ["start", "--foreground", "--quiet", "--vault", str(self.vault), "--port", "0"]
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "parachuted",
-            *command,
-            env=self.env,
-            stdout=asyncio.subprocess.DEVNULL,
-        )
+        command = ("start", "--foreground", "--quiet", "--vault", str(self.vault), "--port", "0")
+        process = forking().fork(COMMAND, command, env=self.env)
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 while (record := running_daemon(str(self.home))) is None or (
@@ -74,10 +66,9 @@ class KillableDaemon:
                     assert process.returncode is None
                     await asyncio.sleep(0.02)
             self.url = f"http://127.0.0.1:{record['port']}"
-            yield process
+            yield
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
+            process.kill()
             await process.wait()
 
     async def call(self, method: str, path: str, body: object = None) -> Any:
@@ -117,7 +108,7 @@ async def test_after_a_kill_every_acknowledged_message_is_in_the_file_once(vault
             first = await daemon.turn({"message": "This is message 0 of mine."})
             session = first[-1]["sessionId"]
             note_acknowledged(first, acknowledged)
-        for number in range(1, 300 if torture else 3):
+        for number in range(1, 300 if torture else 2):
             async with daemon.running():
                 body = {"message": f"This is message {number} of mine.", "sessionId": session}
                 note_acknowledged(await daemon.turn(body, chance.randint(1, 12)), acknowledged)

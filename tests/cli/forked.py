@@ -1,5 +1,6 @@
 """Forked: a command in a process of its own, forked from one that has imported all of it, and the
-daemon that it starts in the background, forked from the command.
+daemon that it starts in the background, forked from the command; the program of an untrusted
+module; and daemons that are killed.
 
 Starting Python and importing what a command needs takes 0.3 s of processor time, all of a daemon
 more than a second, a fork 0.01 s. What is forked has its own environment, folder, standard streams
@@ -8,6 +9,7 @@ and exit code.
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import contextlib
 import gc
@@ -24,7 +26,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,7 +35,8 @@ from typing import IO
 ROOT = Path(__file__).resolve().parents[2]
 LONGEST = 1 << 20
 NUMBER = 4
-HEAVY = ("parachuted.daemon", "parachuted.modules", "aiohttp.web", "mcp")
+COMMAND, MODULE = "parachuted.cli", "parachuted.modules.hosting.container_main"
+HEAVY = ("parachuted.daemon", "parachuted.modules", MODULE, "aiohttp.web", "mcp", "ruamel.yaml")
 AT_START = ("PYTHON", "LC_", "LANG")  # read when an interpreter starts, and never again
 
 
@@ -71,6 +74,26 @@ class Forking:
             env.get(name) == self._environ.get(name) for name in names
         )
 
+    def fork(
+        self,
+        program: str,
+        words: tuple[str, ...] = (),
+        *,
+        env: Mapping[str, str],
+        files: Sequence[int] = (),
+        cwd: Path = ROOT,
+        forks_daemon: bool = False,
+    ) -> ForkedProcess:
+        """Run `main` of that program with its standard files, of which the first ones may be left
+        out; do not wait.
+        """
+        said = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        said.connect(self._address)
+        said.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LONGEST)
+        asked = json.dumps([program, words, dict(env), str(cwd), forks_daemon]).encode()
+        socket.send_fds(said, [asked], files)
+        return ForkedProcess(int.from_bytes(said.recv(NUMBER), "big"), said)
+
     def run(
         self,
         words: tuple[str, ...],
@@ -81,24 +104,55 @@ class Forking:
         forks_daemon: bool,
     ) -> subprocess.CompletedProcess[str]:
         """Run one command to its end."""
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with connection, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            connection.connect(self._address)
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LONGEST)
-            asked = json.dumps([words, dict(env), str(cwd), forks_daemon]).encode()
-            socket.send_fds(connection, [asked], [out.fileno(), err.fileno()])
-            pid = int.from_bytes(connection.recv(NUMBER), "big")
-            connection.settimeout(timeout_s)
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            files = [out.fileno(), err.fileno()]
+            process = self.fork(
+                COMMAND, words, files=files, env=env, cwd=cwd, forks_daemon=forks_daemon
+            )
             try:
-                status = int.from_bytes(connection.recv(NUMBER), "big")
+                code = process.wait_at_most(timeout_s)
             except TimeoutError:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+                process.kill()
                 raise subprocess.TimeoutExpired(words, timeout_s) from None
             for file in (out, err):
                 file.seek(0)
             said = (file.read().decode().replace("\r\n", "\n") for file in (out, err))
-            return subprocess.CompletedProcess(words, os.waitstatus_to_exitcode(status), *said)
+            return subprocess.CompletedProcess(words, code, *said)
+
+
+class ForkedProcess:
+    """A process that was forked; `said` tells how it ended."""
+
+    def __init__(self, pid: int, said: socket.socket) -> None:
+        self.pid, self._said = pid, said
+        self.returncode: int | None = None
+
+    def kill(self, how: int = signal.SIGKILL) -> None:
+        """Send it a signal, if it has not ended."""
+        if self.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, how)
+
+    def terminate(self) -> None:
+        self.kill(signal.SIGTERM)
+
+    def wait_at_most(self, seconds: float) -> int:
+        """How it ended. Raises TimeoutError."""
+        self._said.settimeout(seconds)
+        return self._ended(self._said.recv(NUMBER))
+
+    async def wait(self) -> int:
+        """How it ended."""
+        if self.returncode is None:
+            self._said.settimeout(0)
+            loop = asyncio.get_running_loop()
+            self._ended(await loop.sock_recv(self._said, NUMBER))
+        return self.returncode
+
+    def _ended(self, said: bytes) -> int:
+        self._said.close()
+        self.returncode = os.waitstatus_to_exitcode(int.from_bytes(said, "big"))
+        return self.returncode
 
 
 @cache
@@ -129,10 +183,10 @@ def serve(address: str) -> None:
         if not os.fork():
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             listener.close()
-            asked, files, _flags, _ = socket.recv_fds(connection, LONGEST, 2)
+            asked, files, _flags, _ = socket.recv_fds(connection, LONGEST, 3)
             if not (pid := os.fork()):
                 connection.close()
-                _be_the_command(asked, files)
+                _be_the_program(files, *json.loads(asked))
             connection.send(pid.to_bytes(NUMBER, "big"))
             with contextlib.suppress(OSError):
                 connection.send(os.waitpid(pid, 0)[1].to_bytes(NUMBER, "big"))
@@ -150,13 +204,20 @@ def _import_all() -> None:
     gc.freeze()
 
 
-def _be_the_command(asked: bytes, files: list[int]) -> None:
-    words, env, cwd, forks_daemon = json.loads(asked)
-    sys.path.remove(str(ROOT))
+def _be_the_program(
+    files: list[int],
+    program: str,
+    words: list[str],
+    env: Mapping[str, str],
+    cwd: str,
+    forks_daemon: bool,  # noqa: FBT001  as it came
+) -> None:
+    if not program.startswith("tests."):
+        sys.path.remove(str(ROOT))
     if forks_daemon and {"start", "restart"} & {*words[:1]}:
         stand_in = SimpleNamespace(**{**vars(subprocess), "Popen": ForkedDaemon})
         importlib.import_module("parachuted.cli.daemon").subprocess = stand_in
-    _become(words, env, cwd, files)
+    _become(program, words, env, cwd, files)
 
 
 class ForkedDaemon:
@@ -172,7 +233,7 @@ class ForkedDaemon:
             os.setsid()
             sys.orig_argv[:] = words  # by which it starts itself again
             files = [os.dup(stdout.fileno()), os.dup(stdout.fileno())]
-            _become(words[3:], env, cwd, files)
+            _become(COMMAND, words[3:], env, cwd, files)
 
     def poll(self) -> int | None:
         """Its exit code, once it has ended."""
@@ -191,9 +252,11 @@ class ForkedDaemon:
         os.kill(self.pid, signal.SIGTERM)
 
 
-def _become(words: list[str], env: Mapping[str, str], cwd: str, files: list[int]) -> None:
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for fd, number in zip((nothing, *files), range(3), strict=True):
+def _become(
+    program: str, words: list[str], env: Mapping[str, str], cwd: str, files: list[int]
+) -> None:
+    nothing = [os.open(os.devnull, os.O_RDWR) for _ in range(3 - len(files))]
+    for number, fd in enumerate((*nothing, *files)):
         os.dup2(fd, number)
         os.close(fd)
     os.environ.clear()
@@ -202,16 +265,17 @@ def _become(words: list[str], env: Mapping[str, str], cwd: str, files: list[int]
     time.tzset()
     tempfile.tempdir = None
     sys.argv = ["parachute", *words]
-    _run(words)
+    _run(program, words)
 
 
-def _run(words: list[str]) -> None:
+def _run(program: str, words: list[str]) -> None:
     """Run it and end as an interpreter does, but for taking all that is imported apart, which costs
     more than most commands.
     """
     code: object = 1
     try:
-        code = importlib.import_module("parachuted.cli").main(words)
+        main = importlib.import_module(program).main
+        code = main(words) if words else main()
     except SystemExit as ended:
         code = ended.code
     except BaseException:  # noqa: BLE001  as the interpreter would

@@ -5,9 +5,9 @@ matter: a plain process.
 from __future__ import annotations
 
 import asyncio
-import signal
+import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from parachuted.keys import KeyFile, KeyRing
 from parachuted.modules.hosting.module_containers import ContainerHost, ModuleContainers
 from parachuted.texts.times import utc_now
 from parachuted.vault import VaultRoot
+from tests.cli.forked import MODULE, ForkedProcess, forking
 from tests.modules.module_rig import MemoryAudit
 from tests.modules.small_modules import StubServices, approve, write_module
 
@@ -25,42 +26,53 @@ from tests.modules.small_modules import StubServices, approve, write_module
 class ProcessContainer:
     """A process as `Container` is one."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process, self.stdout, self.problem = process, process.stdout, None
+    def __init__(self, process: ForkedProcess) -> None:
+        self._process, self.problem = process, None
+        self.stdout = asyncio.StreamReader(limit=32 << 20)
+
+    async def open(self, stdin: int, stdout: int) -> None:
+        """Write and read at these."""
+        loop = asyncio.get_running_loop()
+        protocol = asyncio.StreamReaderProtocol(self.stdout)
+        self._reading, _ = await loop.connect_read_pipe(lambda: protocol, os.fdopen(stdout, "rb"))
+        flow = asyncio.streams.FlowControlMixin
+        self._writing, written = await loop.connect_write_pipe(flow, os.fdopen(stdin, "wb"))
+        self._stdin = asyncio.StreamWriter(self._writing, written, None, loop)
+        self._ended = loop.create_task(self._process.wait(), name="the end of a module's process")
 
     async def write(self, data: bytes) -> None:
-        self.process.stdin.write(data)
-        await self.process.stdin.drain()
+        self._stdin.write(data)
+        await self._stdin.drain()
 
     async def wait(self) -> int:
-        return await self.process.wait()
+        return await asyncio.shield(self._ended)
 
     def end_soon(self, problem: str) -> None:
         self.problem = self.problem or problem
-        with suppress(ProcessLookupError):
-            self.process.send_signal(signal.SIGKILL)
+        self._process.kill()
+
+    async def close(self) -> None:
+        self._process.kill()
+        await self.wait()
+        self._reading.close()
+        self._writing.close()
 
 
 class ProcessSandboxes:
-    """As `Sandboxes`. `processes` are all that ran."""
-
-    def __init__(self) -> None:
-        self.processes: list[asyncio.subprocess.Process] = []
+    """As `Sandboxes`; processes are forked, as starting an interpreter for each takes a second."""
 
     @asynccontextmanager
     async def run(self, program: ContainerProgram) -> AsyncIterator[ProcessContainer]:
-        pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(
-            *program.command, stdin=pipe, stdout=pipe, env=dict(program.env), limit=32 << 20
-        )
-        self.processes.append(process)
+        (its_stdin, stdin), (stdout, its_stdout) = os.pipe(), os.pipe()
+        process = forking().fork(MODULE, files=[its_stdin, its_stdout, its_stdout], env=program.env)
+        os.close(its_stdin)
+        os.close(its_stdout)
+        container = ProcessContainer(process)
+        await container.open(stdin, stdout)
         try:
-            yield ProcessContainer(process)
+            yield container
         finally:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-            process._transport.close()
+            await container.close()
 
 
 class ContainerRig:

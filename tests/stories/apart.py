@@ -19,6 +19,9 @@ from parachuted.home_files.vault_state import state_folder
 from parachuted.processes.presence import running_daemon
 from parachuted.vault import IndexSnapshot, VaultIndex
 from tests.cli.command_line import PARACHUTE
+from tests.cli.forked import COMMAND, ForkedProcess, forking
+
+AnyProcess = asyncio.subprocess.Process | ForkedProcess
 
 
 @dataclass
@@ -54,16 +57,21 @@ class DaemonProcess:
 @contextlib.asynccontextmanager
 async def started(
     vault: Path, home: Path, *before: str, **environ: str
-) -> AsyncIterator[tuple[asyncio.subprocess.Process, Mapping[str, object]]]:
+) -> AsyncIterator[tuple[AnyProcess, Mapping[str, object]]]:
     """A daemon that has announced itself, and its record; `before` are the words of a command that
     starts it otherwise than usual.
     """
     usual = {"PARACHUTE_HOME": str(home), "PARACHUTE_AGENT_BACKEND": "offline"}
-    words = (*PARACHUTE, "start", "--foreground", "--vault", str(vault), "--port", "0")
+    words = ("start", "--foreground", "--vault", str(vault), "--port", "0")
+    env = {**os.environ, **usual, **environ}
     with (home.parent / "daemon.log").open("ab") as log:
-        process = await asyncio.create_subprocess_exec(
-            *before, *words, env={**os.environ, **usual, **environ}, stdout=log, stderr=log
-        )
+        if before:
+            process = await asyncio.create_subprocess_exec(
+                *before, *PARACHUTE, *words, env=env, stdout=log, stderr=log
+            )
+        else:
+            files = [log.fileno()] * 2
+            process = forking().fork(COMMAND, words, files=files, env=env)
     try:
         yield process, await _announced(home, process)
     finally:
@@ -99,9 +107,9 @@ def index_left_by(vault: Path, home: Path) -> VaultIndex:
     return index
 
 
-async def _announced(home: Path, process: asyncio.subprocess.Process) -> dict[str, object]:
+async def _announced(home: Path, process: AnyProcess) -> dict[str, object]:
     deadline = time.monotonic() + 120
-    while (record := running_daemon(str(home))) is None:
+    while (record := running_daemon(str(home))) is None or record["pid"] != process.pid:
         assert process.returncode is None, (home.parent / "daemon.log").read_text()
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)
