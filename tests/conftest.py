@@ -31,9 +31,6 @@ ROOM_IN_MEMORY = 4 << 30
 ON_DISK = Path("/var/tmp")  # noqa: S108 - the same
 ENGINE = re.compile(r"def \w+\([^)]*\b(engine|sandboxes)\b")
 LONGEST_FIRST = (
-    "tests/bots/test_trouble.py",
-    "tests/bots/test_attacks.py",
-    "tests/bots/test_stories.py",
     "tests/stories/test_narrow_keys.py",
     "tests/cli/test_daemon.py",
     "tests/modules/hosting/test_host.py",
@@ -107,15 +104,17 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 class FileScheduling(LoadScopeScheduling):
-    """A file's tests run in one process; so do those of all files that need the Docker engine, and
-    those of the web page, which share one daemon with modules.
+    """A file's tests run in one process; so do those of all files that need the Docker engine,
+    those of the web page, which share one daemon with modules, and those of bots, which share a
+    Matrix server.
     """
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
         if _needs_engine(self.config.rootpath / file):
             return "engine"
-        return "web" if file.startswith("tests/web/") else file
+        folder = "/".join(file.split("/")[:2])
+        return folder if folder in {"tests/web", "tests/bots"} else file
 
 
 @cache
@@ -161,7 +160,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     def place_of(item: pytest.Item) -> tuple[int, str]:
         file = item.nodeid.partition("::")[0]
-        if file.startswith("tests/web/"):
+        if file.startswith(("tests/web/", "tests/bots/")):
             return -2, file
         needs_engine = "engine" in getattr(item, "fixturenames", ())
         return (-1 if needs_engine else longest.get(file, len(longest)), file)
