@@ -271,7 +271,7 @@ for number in range(10_000_000):
 
 
 def test_however_often_it_is_killed_while_it_writes_the_chain_holds(rig, torture):
-    for number in range(200 if torture else 8):
+    for number in range(200 if torture else 3):
         child = subprocess.Popen(
             [sys.executable, "-c", KILLED, rig.vault, rig.home], cwd=ROOT, stdout=subprocess.PIPE
         )

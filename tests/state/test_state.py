@@ -54,7 +54,7 @@ def on_disk(path: Path) -> dict[str, object]:
 
 def test_killed_at_random_moments_it_loses_no_acknowledged_batch(path, torture):
     reached, moments = 0, random.Random(7)  # noqa: S311
-    for _ in range(500 if torture else 12):
+    for _ in range(500 if torture else 4):
         with subprocess.Popen(
             [sys.executable, "-c", ENDLESS, path, str(reached + 1)],
             cwd=ROOT,

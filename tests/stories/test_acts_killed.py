@@ -53,7 +53,7 @@ def chosen(steps: int, most: int, *, torture: bool, rng: random.Random) -> list[
 
 
 def die_at_each(
-    place: RestartRig, does: str, check: Callable[[str], None], *, torture: bool, most: int = 5
+    place: RestartRig, does: str, check: Callable[[str], None], *, torture: bool, most: int = 2
 ) -> None:
     """Die at every step of that act in turn, or at some of them, and now and then in the next life
     too; then live on, and check.
@@ -209,7 +209,7 @@ def test_an_import_that_was_cut_short_is_whole_once_it_is_sent_again(place: Rest
             assert b"".join(talks).count(b"Words %d." % number) == 1, said
             assert b"".join(days).count(b"Day %d." % number) == 1, said
 
-    die_at_each(place, "bring", check, torture=torture, most=3)
+    die_at_each(place, "bring", check, torture=torture, most=1)
 
 
 def test_a_tick_in_the_file_of_a_suggestion_is_acted_on_once(place: RestartRig, torture):
@@ -232,4 +232,4 @@ def test_a_tick_in_the_file_of_a_suggestion_is_acted_on_once(place: RestartRig, 
         assert (place.vault / "a.md").read_text() == "two\n", said
         assert "**approved** by user" in text, said
 
-    die_at_each(place, "tick", check, torture=torture, most=10)
+    die_at_each(place, "tick", check, torture=torture, most=4)

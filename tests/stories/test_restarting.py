@@ -55,7 +55,7 @@ def test_a_cascade_cut_short_at_any_step_ends_as_if_nothing_had_been(place: Rest
         "e/AGENTS.md",
     ]
     seed, rng = seeded()
-    chosen = range(1, steps + 1) if torture else sorted(rng.sample(range(1, steps + 1), 6))
+    chosen = range(1, steps + 1) if torture else sorted(rng.sample(range(1, steps + 1), 3))
     for step in chosen:
         put_back(place)
         deaths = [step]
@@ -79,7 +79,7 @@ async def test_a_daemon_killed_at_random_moments_ends_as_if_nothing_had_been(
     place.live()
     expected, runs = timeless(place.files()), place.runs()
     seed, rng = seeded()
-    for turn in range(100 if torture else 2):
+    for turn in range(100 if torture else 1):
         put_back(place)
         for _ in range(rng.randint(1, 3)):
             async with started(place.vault, place.home, **QUICK) as (process, _record):

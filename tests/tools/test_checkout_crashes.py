@@ -44,7 +44,7 @@ def test_a_daemon_killed_in_a_check_in_leaves_each_file_old_or_new(tmp_path: Pat
         rig.save(f"Projects/{number}.md", text(number, 0))
     rig.save("Projects/here.md", "# Here or there\n")
     rig.close()
-    for _ in range(300 if torture else 4):
+    for _ in range(300 if torture else 2):
         turn += 1_000
         _killed_after(chance.uniform(0, 0.25), tmp_path, turn)
         rig = CheckoutRig(folder=tmp_path)
