@@ -109,6 +109,7 @@ def put_file(
 
 
 _LARGEST = 64 << 20
+_AT_ONCE = 4
 _SECTION = (
     'Its title, looked for at level 2 first, then at any, or its heading path: "Tea > Facts", or '
     'the titles, ["Tea", "Facts"]. '
@@ -201,7 +202,7 @@ class WriteNoteRequest(RequestModel):
 
 class NoteChangeRoutes:
     def __init__(self, store: Store) -> None:
-        self._store, self._turn = store, asyncio.Lock()
+        self._store, self._turns = store, asyncio.Semaphore(_AT_ONCE)
 
     @patch(FOLDER + "{path:.+}", "vault", "write", for_path_keys=True, names=NAMES, headers=WRITING)
     async def edit(self, call: ApiCall, body: PatchNoteRequest) -> WrittenNote:
@@ -280,7 +281,8 @@ class NoteChangeRoutes:
     async def _edited(
         self, call: ApiCall, path: VaultPath, edit: Edit, base: str | None
     ) -> WriteResult:
-        """Writes wait for each other here, and not in threads that others need.
+        """Writes wait for each other here, and not in threads that others need; a few go on at
+        once, so that they wait for the disk side by side.
 
         But not where hooks are asked: their own writes must not wait for the one asked about. A
         caller that goes away does not stop the write.
@@ -292,7 +294,7 @@ class NoteChangeRoutes:
 
         if self._store.is_asked:
             return await run_uninterrupted(write)
-        async with self._turn:
+        async with self._turns:
             return await run_uninterrupted(write)
 
     async def _put(

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 
 import aiohttp
 import pytest
 
+from parachuted.vault import Store
 from tests.api.calls import digest, expect, get, key_of, refused
 from tests.stories.daemon_rig import DaemonRig, Live, note, save
 
@@ -276,6 +278,21 @@ async def test_beyond_the_keys_paths_nothing_is_written_and_nothing_reported(
         await expect(daemon_rig, status, "PATCH", "/api/notes/Mine/a.md", **mine)
 
     assert (vault / "Hers/b.md").read_text() == TEXT
+
+
+async def test_two_notes_are_written_side_by_side(vault, daemon_rig: DaemonRig, monkeypatch):
+    both, edit = threading.Barrier(2, timeout=20), Store.edit
+
+    def together(*args, **options):
+        both.wait()
+        return edit(*args, **options)
+
+    monkeypatch.setattr(Store, "edit", together)
+    for name in ("a.md", "b.md"):
+        save(vault / name, TEXT)
+    paths = (NOTE, "/api/notes/b.md")
+    body = {"key": "status", "value": "done"}
+    await asyncio.gather(*(changed(daemon_rig, 200, "PATCH", path, json=body) for path in paths))
 
 
 async def test_writers_to_one_note_and_to_many_lose_no_line(vault, daemon_rig: DaemonRig):
