@@ -12,7 +12,7 @@ from parachuted.api.http.docs import DocsRoutes
 from parachuted.api.http.middleware import ApiMiddleware
 from parachuted.api.http.module_dispatcher import ModuleDispatcher, ModuleResource
 from parachuted.api.http.route import Route, handler_of
-from parachuted.api.http.server import HttpServer, close_before_body
+from parachuted.api.http.server import HttpServer
 from parachuted.api.http.stream import EventStreams
 from parachuted.api.routes.files import FileRoutes, FileStreamRoutes
 from parachuted.api.routes.module_services import ModuleServiceRoutes
@@ -76,7 +76,7 @@ def _make(front: ApiMiddleware, routes: Sequence[Route]) -> web.Application:
     app = web.Application(
         middlewares=[front.answer], client_max_size=max(route.largest_body for route in routes)
     )
-    app.on_response_prepare.extend([front.guard.seal, close_before_body])
+    app.on_response_prepare.append(front.guard.seal)
     serve(app, routes)
     return app
 

@@ -66,8 +66,15 @@ class HostGuard:
         return web.Response(status=204, headers=_PREFLIGHT) if is_listed else None
 
     async def seal(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Add the headers that say who may read the answer, to errors and streams too."""
+        """Add the headers that say who may read the answer, to errors and streams too.
+
+        After one that does not wait for the rest of the request's body the connection is closed:
+        aiohttp would hang up later, which ends the client's next request.
+        """
         headers = response.headers
+        if not request.content.is_eof():
+            headers["Connection"] = "close"
+            response.force_close()
         for name, value in _ALWAYS.items():
             headers.setdefault(name, value)
         if self._origins:

@@ -40,16 +40,6 @@ class ServerLimits:
     linger_s: float = 1.0
 
 
-async def close_before_body(request: web.Request, response: web.StreamResponse) -> None:
-    """Close after an answer that does not wait for the rest of the request's body, and say so.
-
-    aiohttp would hang up later, which ends the client's next request.
-    """
-    if not request.content.is_eof():
-        response.headers["Connection"] = "close"
-        response.force_close()
-
-
 class HttpServer:
     def __init__(self, app: web.Application, limits: ServerLimits | None = None) -> None:
         self.limits = limits or ServerLimits()

@@ -281,11 +281,9 @@ class NoteChangeRoutes:
     async def _edited(
         self, call: ApiCall, path: VaultPath, edit: Edit, base: str | None
     ) -> WriteResult:
-        """Writes wait for each other here, and not in threads that others need; a few go on at
-        once, so that they wait for the disk side by side.
+        """A few at once wait for the disk; the others wait here, not in threads that others need.
 
-        But not where hooks are asked: their own writes must not wait for the one asked about. A
-        caller that goes away does not stop the write.
+        But not where hooks are asked: their own writes must not wait for the one asked about.
         """
 
         def write() -> WriteResult:
