@@ -25,7 +25,7 @@ from parachuted.vault import printable, rescue
 
 log = logging.getLogger(__name__)
 
-_DISK_EVERY_S = 1.0
+_DISK_EVERY_S = 2.0
 _HOME_AFTER_S = 0.5  # where the system does not watch; a request checks the keys itself
 _HOME_AT_LEAST_EVERY_S = 5.0  # a file behind a symbolic link changes unseen
 _FLUSH_KEYS_EVERY_S = 600.0

@@ -321,7 +321,7 @@ class ModuleManager:
         """Follow modules.yaml. While the disk refuses, what runs goes on."""
         try:
             # before all are compared, so that what changes meanwhile is seen after
-            if await asyncio.to_thread(self._trust.look) or self._is_behind:
+            if self._trust.look() or self._is_behind:
                 await self.sync()
             self._is_behind, self._has_started = False, True
             self._may_answer.set()
