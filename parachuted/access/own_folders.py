@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from parachuted.errors import PathRefusedError
-from parachuted.home_files.private import is_in, real_path
+from parachuted.home_files.private import real_path
 from parachuted.vault import VaultRoot, printable
 
 
@@ -22,8 +22,10 @@ class OwnFolders:
         self._folders = tuple(outside_path(text, home) for text in texts)
 
     def hold(self, path: Path) -> bool:
-        """For a path without links: the folders may be links."""
-        return any(is_in(path, real_path(Path(folder))) for folder in self._folders)
+        """For a path without links, by its text: what stands there now may be another folder, or a
+        link. The folders may be links.
+        """
+        return any(path.is_relative_to(real_path(Path(folder))) for folder in self._folders)
 
     def advice(self, folder: str) -> str:
         """What to do if that folder, which is not declared, is the person's."""

@@ -226,11 +226,11 @@ class ModuleTasks:
         return task
 
     def _end(self, work: Coroutine[Any, Any, Any], task: asyncio.Task[Any]) -> None:
-        work.close()  # it may have been cancelled before it started
         self.running.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
             self.failed(error)
+        work.close()  # it may have been cancelled before it started
 
 
 def spawned_by(module: Module) -> ModuleTasks:

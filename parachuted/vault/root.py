@@ -29,6 +29,8 @@ from parachuted.vault.ignore import IgnoreRules
 from parachuted.vault.paths import VaultPath, printable
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# A folder on the way need not be readable, as /home is not on some machines (macOS: O_SEARCH).
+_ON_THE_WAY = _FOLDER | getattr(os, "O_PATH", getattr(os, "O_SEARCH", 0))
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK = 1 << 20
 _STABLE_READS = 5
@@ -154,11 +156,13 @@ class VaultRoot:
         try:
             if create or to_write:
                 self._check(descriptor)
-            for name in path.split("/") if path else []:
+            names = path.split("/") if path else []
+            for count, name in enumerate(names, start=1):
+                flags = _FOLDER if count == len(names) else _ON_THE_WAY
                 child = (
                     _open_or_make(name, descriptor)
                     if create
-                    else os.open(name, _FOLDER, dir_fd=descriptor)
+                    else os.open(name, flags, dir_fd=descriptor)
                 )
                 let_go(descriptor)
                 descriptor = child

@@ -8,6 +8,7 @@ import pytest
 
 from parachuted.access.caller import Caller, WorkRequest
 from parachuted.access.grant import CallerGrant
+from parachuted.access.own_folders import OwnFolders
 from parachuted.errors import ActRefusedError, EditRefusedError, NotFoundError, PathRefusedError
 from parachuted.keys import AccessGrant, PathGlob
 from parachuted.modules.outside_folders import FolderAccess
@@ -128,6 +129,13 @@ async def test_without_a_named_folder_or_for_a_limited_caller_nothing_is_read(ho
         folders = FolderAccess("garden", mine, outside(home), lambda kept=caller: kept)
         with pytest.raises(ActRefusedError, match=match):
             await folders.read("~/Projects/garden/AGENTS.md")
+
+
+def test_a_link_put_there_after_a_read_makes_no_file_the_persons_own(home):
+    own = OwnFolders(["~/Projects"], home)
+    (home / "Downloads").symlink_to(home / "Projects")
+    assert own.hold(home / "Projects/garden/AGENTS.md")
+    assert not own.hold(home / "Downloads/garden/AGENTS.md")
 
 
 async def test_links_swapped_in_lead_no_module_to_what_is_kept_out(tmp_path, home, torture):

@@ -7,6 +7,7 @@ import errno
 import hashlib
 import os
 import socket
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -170,6 +171,23 @@ def test_a_folder_swapped_for_a_link_again_and_again_shows_nothing_outside(root,
         thread.join()
     assert read == {b"in"}
     assert refused
+
+
+def test_a_folder_on_the_way_to_a_note_need_not_be_listed_by_who_reads_it():
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        note = Path(name, "shared/mine/note.md")
+        note.parent.mkdir(parents=True)
+        note.write_bytes(b"mine")
+        note.parents[1].chmod(0o311)
+        Path(name).chmod(0o755)
+        user = os.geteuid()
+        os.seteuid(user or 65_534)  # root may list everything
+        try:
+            found = VaultRoot(Path(name)).read(VaultPath("shared/mine/note.md"))
+        finally:
+            os.seteuid(user)
+        note.parents[1].chmod(0o755)
+    assert found.data == b"mine"
 
 
 def test_a_vault_that_vanished_is_a_failed_disk_and_not_a_missing_note(root, vault):
