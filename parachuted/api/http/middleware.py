@@ -132,6 +132,8 @@ class ApiMiddleware:
             raise
         except Exception as raised:  # noqa: BLE001  every error has an answer
             error = raised
+            if call is not None and call.touched:
+                raised = await asyncio.to_thread(call.shown, raised)
             response = answer_to(raised, request, call_id)
             status = response.status
         finally:

@@ -194,22 +194,26 @@ class ApiCall:
     def writing(self) -> AccessGrant:
         return self.identity.grant("vault", "write") or NOWHERE
 
-    def conflict(self, error: ConflictError, *paths: VaultPath) -> ConflictError | web.HTTPConflict:
-        """The error with its texts for those who may read all paths, without for others."""
-        can_read = all(self._reads(path) for path in paths)
-        return error if can_read else web.HTTPConflict(text=error.message)
+    def shown(self, error: Exception) -> Exception:
+        """The error of a write of files, without texts and details for who may not read them all.
 
-    def refusal(self, error: NotFoundError | EditRefusedError, path: VaultPath) -> Exception:
-        """The error with its details for those who may read the note, without for others."""
-        if not _sees(self.files, path) or self._reads(path):
-            return error  # it only says that the note is unknown, or they may read it
+        One that only says that the note is unknown stays. Blocks on the disk.
+        """
+        is_write = (self.route.module, self.route.capability) == ("vault", "write")
+        paths = [path for path in map(VaultPath, self.touched) if _sees(self.files, path)]
+        if not is_write or all(map(self._reads, paths)):
+            return error
+        if isinstance(error, ConflictError):
+            return web.HTTPConflict(text=error.message)
         if isinstance(error, NotFoundError):
             return web.HTTPNotFound(
                 text="note or section not found; a key that may read the note gets the details"
             )
-        return web.HTTPUnprocessableEntity(
-            text="the note cannot be edited so; a key that may read the note gets the reason"
-        )
+        if isinstance(error, EditRefusedError):
+            return web.HTTPUnprocessableEntity(
+                text="the note cannot be edited so; a key that may read the note gets the reason"
+            )
+        return error
 
     def _reads(self, path: VaultPath) -> bool:
         return _sees(AccessFilter(self.files.root, self.reading), path)

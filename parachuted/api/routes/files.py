@@ -201,11 +201,8 @@ class FileRoutes:
         path = await asyncio.to_thread(writable, call, body.path)
         base = body.base_hash or expected(call)
         author, data = author_of(self._store, call), body.content.encode()
-        try:
-            put = await run_uninterrupted(put_file, self._store, call, author, path, data, base)
-        except ConflictError as error:
-            raise call.conflict(error, path) from None
         call.touched.append(path)
+        put = await run_uninterrupted(put_file, self._store, call, author, path, data, base)
         await self._store.notice([path])
         content = await asyncio.to_thread(self._store.root.read, put.path)
         call.tag(put.hash)

@@ -268,12 +268,7 @@ class NoteChangeRoutes:
         self, call: ApiCall, path: VaultPath, act: Awaitable[WriteResult]
     ) -> WriteResult:
         call.touched.append(path)
-        try:
-            written = await act
-        except ConflictError as error:
-            raise call.conflict(error, path) from None
-        except (NotFoundError, EditRefusedError) as error:
-            raise await asyncio.to_thread(call.refusal, error, path) from None
+        written = await act
         if written.changed:
             await self._store.notice([path, written.path])
         return written
@@ -374,10 +369,7 @@ class NoteMoveRoutes:
         if not is_note(target):
             raise no_note(call, target)
         files = list(self._index.paths())
-        try:
-            moved = await run_uninterrupted(self._move, call, path, target, base, files)
-        except ConflictError as error:
-            raise call.conflict(error, path, target) from None
+        moved = await run_uninterrupted(self._move, call, path, target, base, files)
         place = moved.written.path
         await self._store.notice([path, place, *(written.path for written in moved.rewritten)])
         call.tag(moved.digest)
