@@ -18,8 +18,7 @@ from parachuted.agents.permission import PermissionRequests
 from parachuted.api import RESERVED, KeyAuthenticator
 from parachuted.audit.activity import ActivityLog
 from parachuted.audit.files import AUDIT_HEAD, AuditFolder, ChainHeadFile, make_machine_name
-from parachuted.audit.log import AuditLog
-from parachuted.audit.writes import WriteAudit
+from parachuted.audit.log import AuditLog, WriteAudit
 from parachuted.bubbling import PendingChanges, Reconciler, WatchedTexts, WatchRegistry
 from parachuted.config import Settings, listed
 from parachuted.context import ContextAssembly, SessionContexts

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from parachuted.api import KeyAuthenticator
-from parachuted.audit.writes import WriteAudit
+from parachuted.audit.log import WriteAudit
 from parachuted.bubbling import Reconciler
 from parachuted.composition import VaultParts
 from parachuted.errors import ParachuteError

@@ -183,7 +183,7 @@ MUTATIONS = (
     ),
     Mutation(
         name="audit: a line need not follow the one before it",
-        file="parachuted/audit/verify.py",
+        file="parachuted/audit/reader.py",
         old="run.prev != at.hash and not is_oldest",
         new="False",
         tests="tests/audit/test_verify.py",

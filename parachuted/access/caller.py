@@ -14,8 +14,7 @@ from datetime import datetime
 from typing import Literal, Protocol, TypeAlias
 
 from parachuted.access.grant import CallerGrant, Entry, Grant
-from parachuted.access.run_guard import RunGuard
-from parachuted.access.strangers import Taint
+from parachuted.access.strangers import RunGuard, Taint
 from parachuted.errors import ActRefusedError
 from parachuted.keys import NOWHERE
 from parachuted.vault import new_id

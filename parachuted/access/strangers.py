@@ -1,4 +1,5 @@
-"""Strangers' text: which files hold some, and whether a piece of work has read some.
+"""Strangers' text: which files hold some, whether a piece of work has read some, and what holds an
+agent's run that has.
 
 A folder of the setting `agent.untrusted` or a file's `origin` says so. Work that has read such text
 is tainted from then on: no shell, no network, elsewhere only suggestions, and what it writes says
@@ -7,10 +8,13 @@ is tainted from then on: no shell, no network, elsewhere only suggestions, and w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import lru_cache
+from typing import Literal, TypeAlias
 
+from parachuted.access.grant import Grant
 from parachuted.keys import PathGlob
 from parachuted.state import StateStore
 from parachuted.vault import (
@@ -156,3 +160,56 @@ def _folded_glob(pattern: str) -> PathGlob:
         return PathGlob(_folded(pattern))
     except ValueError:
         return PathGlob(pattern)
+
+
+WishKind: TypeAlias = Literal["read", "write", "bash", "network", "trusted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposedChange:
+    """A change that a run may not make itself.
+
+    `base` is the digest of the text it is based on; `data` the whole new text, None: removed.
+    """
+
+    path: str
+    action: Literal["create", "update", "delete"]
+    base: str | None
+    data: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunGuard:
+    """`ask` asks a person for more (what kind, for what, why), `put_forward` files a suggestion and
+    answers its id; None: that cannot be done.
+    """
+
+    grant: Grant
+    taint: Taint
+    ask: Callable[[WishKind, str, str], Awaitable[bool]] | None = None
+    put_forward: Callable[[ProposedChange, str], Awaitable[str]] | None = None
+
+    def objection(self, path: str) -> str | None:
+        """Why the run may not write that file now, though its grant names it; None: it may."""
+        may = self.grant.may_write(path, tainted=True) and path.endswith(NOTE_SUFFIXES)
+        if may or not self.taint:
+            return None
+        return f"{self.taint.why()}, so it may not write {printable(path)} any more"
+
+    async def instead(self, change: ProposedChange, why: str) -> str:
+        """File the change as a suggestion, or say that this is not possible."""
+        if self.put_forward is None:
+            return why
+        name = await self.put_forward(change, why)
+        return (
+            f"{why}; instead it is suggested to a person as {name}, who decides on it. Nothing "
+            "has changed yet, and you can go on"
+        )
+
+    async def beyond(self, kind: WishKind, what: str) -> bool:
+        """Whether a person, asked now, allows it; a run without a waiting caller asks no one."""
+        return self.grant.asks and self.ask is not None and await self.ask(kind, what, "")
+
+    async def may_begin(self, who: str) -> bool:
+        why = f"{who} asks to begin"
+        return self.ask is not None and await self.ask("trusted", self.grant.agent, why)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
-from parachuted.access.run_guard import WishKind
+from parachuted.access.strangers import WishKind
 from parachuted.errors import ActRefusedError, NotFoundError
 from parachuted.events import Bus
 from parachuted.keys import PathGlob

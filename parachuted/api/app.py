@@ -15,7 +15,7 @@ from parachuted.api.http.route import Route, handler_of
 from parachuted.api.http.server import HttpServer
 from parachuted.api.http.stream import EventStreams
 from parachuted.api.routes.files import FileRoutes, FileStreamRoutes
-from parachuted.api.routes.module_services import ModuleServiceRoutes
+from parachuted.api.routes.modules import ModuleServiceRoutes
 from parachuted.api.routes.note_changes import NoteChangeRoutes, NoteMoveRoutes
 from parachuted.api.routes.notes import NoteListingRoutes, NoteRoutes
 from parachuted.api.routes.search import SearchRoutes

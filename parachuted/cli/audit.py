@@ -13,9 +13,16 @@ from pathlib import Path
 
 from parachuted.audit.chain import EVENT_TYPES
 from parachuted.audit.files import AUDIT_HEAD, AuditFolder, ChainHeadFile, machine_name
-from parachuted.audit.graph import draw, graph_of, source_name
-from parachuted.audit.reader import AuditEntry, AuditFilter, AuditReader, moment_of
-from parachuted.audit.verify import verify
+from parachuted.audit.reader import (
+    AuditEntry,
+    AuditFilter,
+    AuditReader,
+    draw,
+    graph_of,
+    moment_of,
+    source_name,
+    verify,
+)
 from parachuted.cli.client import current_vault
 from parachuted.cli.commands import JSON, Columns, Steps, command, verb
 from parachuted.cli.show import count, say, say_each, say_json, say_table, when

@@ -18,8 +18,7 @@ from functools import partial
 
 from parachuted.access.caller import Caller, CallRecord, WorkRequest
 from parachuted.access.grant import CallerGrant, Grant
-from parachuted.access.run_guard import RunGuard
-from parachuted.access.strangers import Taint
+from parachuted.access.strangers import RunGuard, Taint
 from parachuted.history.run_account import CLIENT, Operation, new_act
 from parachuted.keys import NOWHERE, Identity
 from parachuted.runs.agent_hooks import AgentHooks, RunHooks

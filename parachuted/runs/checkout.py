@@ -16,7 +16,7 @@ from typing import Literal, TypeAlias
 
 from parachuted.access.grant import Grant
 from parachuted.access.private_text import without_private
-from parachuted.access.run_guard import ProposedChange, RunGuard
+from parachuted.access.strangers import ProposedChange, RunGuard
 from parachuted.agents.job import RunFolder
 from parachuted.agents.sandbox.archive import ArchiveReader, ArchiveWriter, LeftOut
 from parachuted.errors import (

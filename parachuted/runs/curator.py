@@ -16,8 +16,7 @@ from datetime import datetime
 from parachuted.access.caller import Caller, WorkChain, WorkRequest
 from parachuted.access.grant import Grant, curator_grant
 from parachuted.access.private_text import without_private
-from parachuted.access.run_guard import RunGuard
-from parachuted.access.strangers import Taint
+from parachuted.access.strangers import RunGuard, Taint
 from parachuted.agents.extract import describe, find_news, title_of
 from parachuted.agents.job import ChangedNote, ChangeKind, RunLimits
 from parachuted.bubbling import PendingChange, PendingChanges, WatchRegistry

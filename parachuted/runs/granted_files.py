@@ -20,8 +20,15 @@ from parachuted.access.private_text import (
     refuse_losing_private,
     without_private,
 )
-from parachuted.access.run_guard import ProposedChange, RunGuard
-from parachuted.access.strangers import MARK, Strangers, Taint, marked, says_stranger
+from parachuted.access.strangers import (
+    MARK,
+    ProposedChange,
+    RunGuard,
+    Strangers,
+    Taint,
+    marked,
+    says_stranger,
+)
 from parachuted.audit.chain import AuditRecorder
 from parachuted.bubbling import watched_beyond
 from parachuted.errors import (

@@ -24,8 +24,7 @@ from parachuted.access.notes import (
     Upload,
     Writer,
 )
-from parachuted.access.run_guard import RunGuard
-from parachuted.access.strangers import Strangers, says_stranger
+from parachuted.access.strangers import RunGuard, Strangers, says_stranger
 from parachuted.audit.chain import AuditRecorder, NullAuditRecorder
 from parachuted.errors import (
     ActRefusedError,

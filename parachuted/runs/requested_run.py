@@ -9,8 +9,7 @@ from functools import partial
 
 from parachuted.access.caller import Caller, CurrentRun
 from parachuted.access.grant import CallerGrant, Grant
-from parachuted.access.run_guard import RunGuard, WishKind
-from parachuted.access.strangers import Taint
+from parachuted.access.strangers import RunGuard, Taint, WishKind
 from parachuted.agents.job import (
     AgentResult,
     PermissionStep,

@@ -22,8 +22,7 @@ from parachuted.access.agent_config import module_of_agent
 from parachuted.access.caller import Caller
 from parachuted.access.grant import CallerGrant, Entry
 from parachuted.access.private_text import left_out_of
-from parachuted.access.run_guard import ProposedChange, RunGuard
-from parachuted.access.strangers import SessionTaints
+from parachuted.access.strangers import ProposedChange, RunGuard, SessionTaints
 from parachuted.agents.active_runs import ActiveRun, ActiveRuns
 from parachuted.agents.calling import CUT_SHORT, recorded_as
 from parachuted.agents.job import (

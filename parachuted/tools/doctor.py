@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from parachuted.audit.files import AuditFolder, ChainHeadFile
-from parachuted.audit.verify import verify
+from parachuted.audit.reader import verify
 from parachuted.bubbling import WatchDeclaration, WatchRegistry
 from parachuted.errors import ParachuteError
 from parachuted.vault import NOTE_SUFFIXES, PathText, Store, VaultPath, parse_note, printable

@@ -12,8 +12,7 @@ from pathlib import Path
 from parachuted.audit.chain import AuditEvent
 from parachuted.audit.files import AuditFolder, ChainHeadFile
 from parachuted.audit.log import AuditLog
-from parachuted.audit.reader import AuditReader
-from parachuted.audit.verify import ChainVerification, verify
+from parachuted.audit.reader import AuditReader, ChainVerification, verify
 from parachuted.vault import VaultRoot
 
 MACHINE = "laptop"

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from parachuted.audit.graph import AuditEdge, draw, graph_of, source_name
-from parachuted.audit.reader import AuditEntry, AuditFilter
+from parachuted.audit.reader import AuditEdge, AuditEntry, AuditFilter, draw, graph_of, source_name
 from tests.audit.audit_rig import AuditRig, event
 
 

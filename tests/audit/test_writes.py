@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from parachuted.audit.writes import WriteAudit
+from parachuted.audit.log import WriteAudit
 from parachuted.events.changes import ON_DISK, Change
 from parachuted.vault import (
     Author,

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from parachuted.access.caller import Caller
 from parachuted.access.grant import Grant
-from parachuted.access.run_guard import RunGuard
-from parachuted.access.strangers import SessionTaints, Strangers, Taint
+from parachuted.access.strangers import RunGuard, SessionTaints, Strangers, Taint
 from parachuted.agents.active_runs import ActiveRuns
 from parachuted.agents.job import Backend, RunLimits
 from parachuted.agents.permission import PermissionRequests

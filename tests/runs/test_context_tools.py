@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from parachuted.access.caller import Caller
 from parachuted.access.grant import curator_grant
-from parachuted.access.run_guard import RunGuard
-from parachuted.access.strangers import Taint
+from parachuted.access.strangers import RunGuard, Taint
 from parachuted.agents.calling import call_tool
 from parachuted.agents.job import ToolResult
 from parachuted.audit.chain import NullAuditRecorder

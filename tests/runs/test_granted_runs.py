@@ -13,8 +13,7 @@ import pytest
 from parachuted.access.caller import Caller, CurrentRun, WorkChain, acting
 from parachuted.access.grant import Grant
 from parachuted.access.paths import is_control
-from parachuted.access.run_guard import ProposedChange
-from parachuted.access.strangers import Taint
+from parachuted.access.strangers import ProposedChange, Taint
 from parachuted.errors import (
     ActRefusedError,
     ConflictError,

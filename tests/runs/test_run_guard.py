@@ -11,8 +11,7 @@ import pytest
 
 from parachuted.access.agent_config import AgentConfig, SandboxConfig
 from parachuted.access.grant import build_grant
-from parachuted.access.run_guard import ProposedChange, RunGuard
-from parachuted.access.strangers import Taint
+from parachuted.access.strangers import ProposedChange, RunGuard, Taint
 from parachuted.agents.job import NativeTools, RunSandbox, ToolResult
 from parachuted.errors import EditRefusedError
 from parachuted.hooks import HookDecision

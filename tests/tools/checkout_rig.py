@@ -13,8 +13,7 @@ from pathlib import Path
 
 from parachuted.access.caller import Caller
 from parachuted.access.grant import Grant
-from parachuted.access.run_guard import ProposedChange, RunGuard
-from parachuted.access.strangers import Taint
+from parachuted.access.strangers import ProposedChange, RunGuard, Taint
 from parachuted.agents.job import RunFolder
 from parachuted.audit.chain import NullAuditRecorder
 from parachuted.keys import AccessGrant, PathGlob

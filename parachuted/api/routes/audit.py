@@ -14,8 +14,14 @@ from parachuted.api.http.decorators import get
 from parachuted.api.http.route import Path, RequestModel, Whole
 from parachuted.audit.chain import EventType
 from parachuted.audit.log import AuditLog
-from parachuted.audit.reader import AuditFilter, AuditPage, AuditReader, moment_of
-from parachuted.audit.verify import ChainVerification, verify
+from parachuted.audit.reader import (
+    AuditFilter,
+    AuditPage,
+    AuditReader,
+    ChainVerification,
+    moment_of,
+    verify,
+)
 from parachuted.errors import StorageFailedError
 
 _Text = Annotated[str, Field(min_length=1, max_length=200)]

@@ -1,29 +1,46 @@
-"""Health: the daemon's state, where it looked for a model login, and how it is restarted."""
+"""Health: the daemon's state, its problems and those of notes, each with what to do about it; where
+it looked for a model login, and how it is restarted.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import starmap
 from typing import Literal
 
 from parachuted import __version__
 from parachuted.agents.choice import BackendChoice
+from parachuted.agents.gateway.gateway import Gateway
 from parachuted.api.flutter import SupervisorStatus
 from parachuted.api.http.decorators import get, post
+from parachuted.api.http.module_dispatcher import ModuleDispatcher
 from parachuted.api.http.route import ApiCall
-from parachuted.bubbling import PendingChanges, WatchRegistry
-from parachuted.errors import ParachuteError
+from parachuted.audit.log import AuditLog
+from parachuted.bubbling import PendingChanges, WatchDeclaration, WatchRegistry
+from parachuted.errors import ParachuteError, StorageFailedError
 from parachuted.events.watched_vault import WatchedVault
-from parachuted.history import HistoryPruning
+from parachuted.history import HistoryPruning, HistorySize
 from parachuted.keys import EVERYWHERE
 from parachuted.modules.hosting.manager import ModuleManager
 from parachuted.modules.hosting.status import Condition
+from parachuted.search import Search
+from parachuted.state import SQLITE_VERSION, DatabaseStatus
 from parachuted.tasks import Budget, Queue, RunCounts, Worker
-from parachuted.vault import printable
+from parachuted.tools.doctor import (
+    DoctorFinding,
+    check_audit,
+    check_notes,
+    check_watches,
+    conflict_copies,
+    finding_of_note,
+    finding_of_problem,
+)
+from parachuted.vault import Store, VaultPath, printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,3 +235,105 @@ class SupervisorRoutes:
         """Restart the daemon with the current settings."""
         asyncio.get_running_loop().call_soon(self._end, True)  # noqa: FBT003
         return "restarting"
+
+
+_MODULE = "curator"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedNotes:
+    """`waiting` is how many files are yet to be indexed."""
+
+    indexed: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseList:
+    sqlite: str
+    files: list[DatabaseStatus]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorReport:
+    findings: list[DoctorFinding]
+    search: IndexedNotes
+    history: HistorySize | None
+    databases: DatabaseList
+
+
+class DoctorRoutes:
+    def __init__(
+        self,
+        watched: WatchedVault,
+        *,
+        store: Store,
+        watches: WatchRegistry,
+        search: Search,
+        pruning: HistoryPruning,
+        audit: AuditLog,
+        gateway: Gateway | None,
+        modules: ModuleDispatcher,
+    ) -> None:
+        self._watched, self._store, self._watches = watched, store, watches
+        self._search, self._pruning, self._audit = search, pruning, audit
+        self._gateway, self._modules = gateway, modules
+
+    @get("/api/doctor", _MODULE, "admin")
+    async def doctor(self, call: ApiCall) -> DoctorReport:
+        """Problems of the vault and of single notes."""
+        paths = list(self._watched.index.paths())
+        found, search = await asyncio.to_thread(self._look, paths, self._watches.all())
+        modules = map(asdict, await self._modules.findings(call))
+        return DoctorReport(
+            findings=[
+                *found,
+                *(DoctorFinding(about=finding.pop("module"), **finding) for finding in modules),
+            ],
+            search=search,
+            history=await self._history_size(),
+            databases=await asyncio.to_thread(self._databases),
+        )
+
+    def _databases(self) -> DatabaseList:
+        store, state = self._store, self._watched.state
+        found = [store.history.status(), state.database.status()]
+        found += [store.objects.seen_status(), self._search.status()]
+        if self._gateway is not None:
+            found.append(self._gateway.usage_store.database.status())
+        return DatabaseList(SQLITE_VERSION, found)
+
+    async def _history_size(self) -> HistorySize | None:
+        try:
+            return await self._pruning.size()
+        except (StorageFailedError, OSError):  # which is a problem by itself
+            return None
+
+    def _look(
+        self, paths: Sequence[VaultPath], declared: Sequence[WatchDeclaration]
+    ) -> tuple[list[DoctorFinding], IndexedNotes]:
+        """In a thread."""
+        unindexed, search = self._searchable()
+        audit = check_audit(self._audit.folder, self._audit.head)
+        problems = {**self._watched.problems.open, **audit}
+        return [
+            *starmap(finding_of_problem, problems.items()),
+            *check_watches(self._watches, declared),
+            *check_notes(self._store, paths),
+            *conflict_copies(paths),
+            *unindexed,
+        ], search
+
+    def _searchable(self) -> tuple[list[DoctorFinding], IndexedNotes]:
+        """Notes that search does not know whole, and how many it knows."""
+        search = self._search
+        try:
+            found = [
+                finding_of_note(
+                    note.path, "unindexed", f"not found by all of its text: {note.reason}"
+                )
+                for note in search.unindexed()
+            ]
+            return found, IndexedNotes(search.count(), search.indexer.waiting)
+        except StorageFailedError:  # which is a problem by itself
+            return [], IndexedNotes(0, search.indexer.waiting)

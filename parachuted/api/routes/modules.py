@@ -1,4 +1,6 @@
-"""Modules: the routes that list, install, approve, switch, set and remove modules."""
+"""Modules: the routes that list, install, approve, switch, set and remove modules; and what an
+untrusted one asks of the daemon, on the unix socket of its container.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,15 @@ from aiohttp import web
 from pydantic import Field
 
 from parachuted.api.flutter import ModulePrompt
+from parachuted.api.http.answers import status_of
 from parachuted.api.http.decorators import delete, get, post, put
-from parachuted.api.http.route import ApiCall, AppRequestModel, RequestModel, Whole
-from parachuted.errors import NotFoundError
+from parachuted.api.http.route import ApiCall, AppRequestModel, MediaBody, RequestModel, Whole
+from parachuted.errors import ActRefusedError, NotFoundError, ParachuteError
 from parachuted.modules import actions
 from parachuted.modules.actions import InstalledModule, ModuleReview, RemovedModule
 from parachuted.modules.hosting.manager import ModuleManager
+from parachuted.modules.hosting.module_containers import LARGEST, SCOPE, ModuleClient
+from parachuted.modules.hosting.service_calls import CALL_HEADER, ERRORS, SERVICES, SentError
 from parachuted.modules.hosting.status import ModuleStatus
 from parachuted.modules.registry.approvals import ModuleApprovals
 from parachuted.modules.registry.install import official_modules
@@ -290,3 +295,26 @@ def _about(name: str, lines: Iterable[bytes]) -> Iterable[LogLine]:
                 fields={key: value for key, value in entry.items() if key not in _OWN_FIELDS},
                 traceback=entry.get("traceback"),
             )
+
+
+_ANSWER = MediaBody(type="application/json", says="What the service returns.")
+
+
+class ModuleServiceRoutes:
+    def __init__(self, client: ModuleClient) -> None:
+        self._client = client
+
+    @post(SERVICES, SCOPE, "write", answers={200: _ANSWER}, largest_body=LARGEST)
+    async def ask(self, call: ApiCall) -> web.StreamResponse:
+        """Call a service of the module's, such as `vault.read`."""
+        service, of = call.named("service"), call.request.headers.get(CALL_HEADER, "")
+        status = 200
+        try:
+            if call.named("name") != self._client.name:
+                raise ActRefusedError("only the module itself, in its container, can ask for that")
+            async with self._client.room(service, call.request.content_length):
+                body = await self._client.answer(service, await call.content(), of)
+        except (ParachuteError, TypeError, ValueError) as error:
+            status = status_of(error) if isinstance(error, ParachuteError) else 422
+            body = ERRORS.dump_json(SentError.of(error))
+        return web.Response(body=body, status=status, content_type="application/json")

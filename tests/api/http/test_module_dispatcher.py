@@ -235,7 +235,7 @@ async def test_a_stream_breaks_with_words_and_ends_with_its_reader_and_its_key(
         assert await reader.read() == b""
     writer.close()
 
-    monkeypatch.setattr("parachuted.api.http.module_content._HEARTBEAT_S", 0.1)
+    monkeypatch.setattr("parachuted.api.http.module_dispatcher._HEARTBEAT_S", 0.1)
     async with aiohttp.ClientSession() as session, asyncio.timeout(30):
         for says in ("true", "false"):
             async with session.get(f"{url}/quiet?says={says}") as answer:
