@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeAlias, TypeVar
@@ -22,10 +22,9 @@ from parachuted.errors import (
     StorageFailedError,
 )
 from parachuted.events import Bus
+from parachuted.processes.uninterrupted import run_uninterrupted
 from parachuted.state import StateStore
-from parachuted.suggestions.applying import (
-    SuggestionApplier,
-)
+from parachuted.suggestions.applying import SuggestionApplier
 from parachuted.suggestions.payload import (
     LONGEST_REASONING,
     batch_of,
@@ -33,11 +32,7 @@ from parachuted.suggestions.payload import (
     check_payload,
     suggestion_of,
 )
-from parachuted.suggestions.store import (
-    SuggestionStore,
-    record_of,
-    unknown,
-)
+from parachuted.suggestions.store import SuggestionStore, record_of, unknown
 from parachuted.suggestions.suggestion import (
     USER,
     Proposal,
@@ -58,6 +53,9 @@ _LARGEST_AT_ONCE = 200_000
 
 def _sees_all(_path: str) -> bool:
     return True
+
+
+async def _check_nothing(_suggestion: Suggestion) -> None: ...
 
 
 class Suggestions:
@@ -234,16 +232,18 @@ class Suggestions:
         *,
         by: str = USER,
         only: Collection[str] | None = None,
+        check: Callable[[Suggestion], Awaitable[None]] = _check_nothing,
         requester: Requester | None = None,
     ) -> tuple[list[Suggestion], dict[str, str]]:
-        """Approve each that waits, or `only` these, the oldest first. Returns those that were
-        resolved, and why others were not, by id.
+        """Approve each that waits, or `only` these, the oldest first, unless `check` raises a
+        ParachuteError. Returns those that were resolved, and why others were not, by id.
         """
         done, failed = list[Suggestion](), dict[str, str]()
         for one in self.all(status="pending")[::-1]:
             if one.id not in only if only is not None else stands_for(one) is not None:
                 continue  # those that it stands for are among them
             try:
+                await check(one)
                 done.append(await self.approve(one.id, by=by, requester=requester))
             except ParachuteError as error:
                 failed[one.id] = error.message
@@ -347,16 +347,13 @@ class Suggestions:
         self, call: Callable[[], _Result], then: Callable[[_Result], None] = lambda _result: None
     ) -> _Result:
         """Call in a thread, then `then` with the result, even when cancelled meanwhile."""
-        running = asyncio.get_running_loop().run_in_executor(None, call)
+        results: list[_Result] = []
         try:
-            result = await asyncio.shield(running)
-        except asyncio.CancelledError:
-            await asyncio.wait([running])
-            if running.exception() is None:
-                then(running.result())
-            raise
-        then(result)
-        return result
+            await run_uninterrupted(lambda: results.append(call()))
+        finally:
+            for result in results:
+                then(result)
+        return results[0]
 
     def _refuse_unaudited(self) -> None:
         if self._audit.refusal is not None:

@@ -9,12 +9,11 @@ import asyncio
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
-from aiohttp import web
 from pydantic import Field
 
 from parachuted.api.http.decorators import get, post
 from parachuted.api.http.route import ApiCall, RequestModel, Whole, refuse_watching_beyond
-from parachuted.errors import ParachuteError
+from parachuted.errors import ActRefusedError
 from parachuted.keys import EVERYWHERE
 from parachuted.suggestions import Status, Suggestion, Suggestions
 from parachuted.suggestions.payload import check_payload, text_after
@@ -124,21 +123,12 @@ class SuggestionRoutes:
     @post("/api/suggestions/approve-all", _MODULE, "write")
     async def approve_all(self, call: ApiCall) -> ResolvedSuggestions:
         """Approve all pending suggestions, oldest first."""
-        filed, failed, done = self._suggestions, dict[str, str](), list[Suggestion]()
-        for waiting in filed.all(status="pending")[::-1]:
-            try:
-                await self._check(call, waiting, waiting.payload)
-            except web.HTTPForbidden as error:
-                failed[waiting.id] = str(error.text)
-                continue
-            except ParachuteError as error:
-                failed[waiting.id] = error.message
-                continue
-            resolved, more = await filed.approve_all(
-                by=_by(call), only={waiting.id}, requester=call.requester
-            )
-            done += resolved
-            failed |= more
+        done, failed = await self._suggestions.approve_all(
+            by=_by(call),
+            only={waiting.id for waiting in self._suggestions.all(status="pending")},
+            check=lambda waiting: self._check(call, waiting, waiting.payload),
+            requester=call.requester,
+        )
         return ResolvedSuggestions(list(map(self._listed, done)), failed)
 
     def _seen(self, call: ApiCall) -> Suggestion:
@@ -149,7 +139,7 @@ class SuggestionRoutes:
         return suggestion
 
     async def _theirs(self, call: ApiCall, payload: dict[str, object] | None = None) -> Suggestion:
-        """The suggestion, if the caller could do that too. 403 when not."""
+        """The suggestion, if the caller could do that too. Raises ActRefusedError."""
         suggestion = self._seen(call)
         await self._check(
             call,
@@ -161,9 +151,9 @@ class SuggestionRoutes:
     async def _check(self, call: ApiCall, suggestion: Suggestion, payload: object) -> None:
         paths = self._suggestions.paths_of(suggestion)
         if not all(map(call.writing.sees, paths)):
-            raise web.HTTPForbidden(
-                text=f"this key may not write {printable(paths[0]) if paths else 'that'}, so it "
-                "cannot approve it"
+            raise ActRefusedError(
+                f"this key may not write {printable(paths[0]) if paths else 'that'}, so it cannot "
+                "approve it"
             )
         for part in self._suggestions.parts_of(suggestion):
             await asyncio.to_thread(
