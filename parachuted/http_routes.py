@@ -10,6 +10,18 @@ from socket import socket
 from typing import TYPE_CHECKING
 
 from parachuted import api, mcp
+from parachuted.api.routes.agent_runs import AgentRunRoutes, PermissionRoutes
+from parachuted.api.routes.agents import AgentRoutes, SandboxRoutes
+from parachuted.api.routes.audit import AuditRoutes
+from parachuted.api.routes.contexts import ContextMigrationRoutes, ContextRoutes, PromptRoutes
+from parachuted.api.routes.health import DoctorRoutes, HealthRoutes, LoopHealth, SupervisorRoutes
+from parachuted.api.routes.hooks import HookRoutes
+from parachuted.api.routes.keys import ApiKeyRoutes
+from parachuted.api.routes.loop import LoopRoutes, ModelRoutes, PolledRoutes, WorkerRoutes
+from parachuted.api.routes.modules import ModuleRoutes
+from parachuted.api.routes.search import ParaRoutes
+from parachuted.api.routes.settings import SettingRoutes, TlsRoutes
+from parachuted.api.routes.suggestions import SuggestionRoutes
 from parachuted.composition import (
     AgentParts,
     HookParts,
@@ -58,11 +70,11 @@ class HttpRoutes:
         self._agents, self._modules = agents, modules
         self._authenticator, self._control = authenticator, control
         self._authority = _find_authority(watched)
-        self._contexts = api.ContextRoutes(watched.index, loop.watches, loop.sessions)
+        self._contexts = ContextRoutes(watched.index, loop.watches, loop.sessions)
         restore = Restore(vault.store, stood_at=loop.reconciler.stood_at)
         self._history = api.HistoryRoutes(vault.store, restore)
         self._runs = api.RunRoutes(vault.store, vault.undo)
-        self._suggested = api.SuggestionRoutes(vault.suggestions, vault.store)
+        self._suggested = SuggestionRoutes(vault.suggestions, vault.store)
         self.mcp = self._make_mcp()
 
     def _make_mcp(self) -> mcp.McpRoutes:
@@ -101,7 +113,7 @@ class HttpRoutes:
             self._runs,
             self._history,
             self._suggested,
-            api.AuditRoutes(vault.audit, watched.clock),
+            AuditRoutes(vault.audit, watched.clock),
             *self._agent_routes(),
             *self._module_routes(dispatcher),
             *self._access_routes(),
@@ -137,11 +149,11 @@ class HttpRoutes:
             return tls_address(settings.tls.host, watched.tls_port, certified)
         return page_address(settings.host, watched.port, names)
 
-    def _health(self) -> api.HealthRoutes:
+    def _health(self) -> HealthRoutes:
         loop, agents = self._loop, self._agents
-        return api.HealthRoutes(
+        return HealthRoutes(
             self._watched,
-            api.LoopHealth(
+            LoopHealth(
                 watches=loop.watches,
                 queue=loop.queue,
                 reviews=loop.reviews,
@@ -158,7 +170,7 @@ class HttpRoutes:
         """The tasks and the worker, and what apps poll of them."""
         watched, loop, agents = self._watched, self._loop, self._agents
         cost = most_cost_usd(watched.settings, agents.chosen)
-        routes = api.LoopRoutes(
+        routes = LoopRoutes(
             store=self._vault.store,
             index=watched.index,
             watches=loop.watches,
@@ -169,11 +181,11 @@ class HttpRoutes:
             most_cost_usd=cost,
         )
         manager = self._modules.manager
-        polled = api.PolledRoutes(watched, manager, agents.budget, agents.chosen.gateway)
-        return routes, api.WorkerRoutes(agents.worker, watched), polled
+        polled = PolledRoutes(watched, manager, agents.budget, agents.chosen.gateway)
+        return routes, WorkerRoutes(agents.worker, watched), polled
 
-    def _doctor(self, dispatcher: api.ModuleDispatcher) -> api.DoctorRoutes:
-        return api.DoctorRoutes(
+    def _doctor(self, dispatcher: api.ModuleDispatcher) -> DoctorRoutes:
+        return DoctorRoutes(
             self._watched,
             store=self._vault.store,
             watches=self._loop.watches,
@@ -192,8 +204,8 @@ class HttpRoutes:
         )
         return (
             self._contexts,
-            api.ContextMigrationRoutes(migration),
-            api.PromptRoutes(watched, loop.watches),
+            ContextMigrationRoutes(migration),
+            PromptRoutes(watched, loop.watches),
         )
 
     def _agent_routes(self) -> tuple[object, ...]:
@@ -201,7 +213,7 @@ class HttpRoutes:
         watched, vault, agents = self._watched, self._vault, self._agents
         manager, service = self._modules.manager, self._modules.agents
         listing = AgentListing(service, self._loop.watches, watched.index, vault.strangers)
-        runs = api.AgentRunRoutes(
+        runs = AgentRunRoutes(
             service,
             worker=agents.worker,
             at_work=agents.active_runs,
@@ -210,44 +222,44 @@ class HttpRoutes:
             clock=watched.clock,
         )
         return (
-            api.AgentRoutes(listing, vault.store, vault.strangers),
+            AgentRoutes(listing, vault.store, vault.strangers),
             runs,
-            api.PermissionRoutes(agents.permissions),
-            api.SandboxRoutes(agents.chosen.sandboxes),
+            PermissionRoutes(agents.permissions),
+            SandboxRoutes(agents.chosen.sandboxes),
             mcp.McpServerRoutes(self._modules.servers, manager),
         )
 
     def _module_routes(self, dispatcher: api.ModuleDispatcher) -> tuple[object, ...]:
         watched, modules = self._watched, self._modules
         return (
-            api.ModuleRoutes(
+            ModuleRoutes(
                 modules.manager,
                 modules.trust,
                 modules.prompts,
                 watched.home / "logs" / "daemon.log",
             ),
-            api.ParaRoutes(modules.manager, dispatcher),
-            api.HookRoutes(self._hooks.hooks, watched.settings.vault, watched.clock),
+            ParaRoutes(modules.manager, dispatcher),
+            HookRoutes(self._hooks.hooks, watched.settings.vault, watched.clock),
         )
 
     def _access_routes(self) -> tuple[object, ...]:
         """API keys, how other devices come in, and the settings."""
         watched, authenticator, control = self._watched, self._authenticator, self._control
-        keys = api.ApiKeyRoutes(
+        keys = ApiKeyRoutes(
             authenticator, self._modules.manager, watched.clock, control.set_auth_mode, self._page
         )
-        settings = api.SettingRoutes(
+        settings = SettingRoutes(
             SettingsListing(watched.settings, watched.home, control.env, watched.flags),
             lambda: authenticator.mode,
             control.set_auth_mode,
             partial(refuse_unfit, watched.home),
         )
-        return keys, api.TlsRoutes(self._authority, self._page), settings
+        return keys, TlsRoutes(self._authority, self._page), settings
 
     def _supervisor_routes(self) -> tuple[object, ...]:
         watched, control = self._watched, self._control
-        power = api.SupervisorRoutes(watched, control.started, control.end)
-        return api.ModelRoutes(watched.settings.agent.model), power
+        power = SupervisorRoutes(watched, control.started, control.end)
+        return ModelRoutes(watched.settings.agent.model), power
 
 
 def _find_authority(watched: WatchedVault) -> CertificateAuthority | None:

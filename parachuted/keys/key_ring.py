@@ -278,12 +278,7 @@ class KeyRing:
 
     def holds(self, identity: Identity) -> bool:
         """Whether an unexpired key of the present file gives that identity."""
-        self.look()
-        now = self._clock()
-        return any(
-            key.id == identity.id and key.identity() == identity and not key.is_over(now)
-            for _, key in self._hashes
-        )
+        return self.identity(identity.id) == identity
 
     def flush(self) -> None:
         """Write the times of use. In a thread. Raises UntrustedError and StorageFailedError."""

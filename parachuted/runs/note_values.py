@@ -21,8 +21,8 @@ from parachuted.access.notes import (
     SetSection,
 )
 from parachuted.errors import EditRefusedError
-from parachuted.search import CatalogueNote as IndexedRow
 from parachuted.search import KeyFilter, make_indexed_note
+from parachuted.search import NoteSummary as IndexedRow
 from parachuted.vault import (
     AppendToSection,
     DeleteKey,

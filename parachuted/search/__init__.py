@@ -3,11 +3,11 @@
 from parachuted.search.engine import Ranking, SearchHit, SearchResults
 from parachuted.search.indexed_note import (
     CatalogueLink,
-    CatalogueNote,
     CataloguePage,
     IndexedLinkKind,
     KeyFilter,
     NoteQuery,
+    NoteSummary,
     Operator,
     make_indexed_note,
 )
@@ -20,13 +20,13 @@ __all__ = [
     "LONGEST",
     "PARTS",
     "CatalogueLink",
-    "CatalogueNote",
     "CataloguePage",
     "IndexUpdate",
     "IndexedLinkKind",
     "KeyFilter",
     "NoteCatalogue",
     "NoteQuery",
+    "NoteSummary",
     "Operator",
     "ParsedQuery",
     "QueryError",

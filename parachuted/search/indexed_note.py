@@ -9,46 +9,43 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Annotated, Literal, NamedTuple, TypeAlias
+
+from pydantic import Field, PlainSerializer
 
 from parachuted.access.private_text import without_private
 from parachuted.search.query import ValueKind, facet, measure
 from parachuted.search.words import cut, has_parts, indexed, plain, storable, words_of
-from parachuted.vault import Link, VaultPath, links_in, parse_note, printable
+from parachuted.texts.times import UnixTime
+from parachuted.vault import Link, PathText, VaultPath, links_in, parse_note, printable
 
 Operator: TypeAlias = Literal["eq", "ne", "gt", "lt", "in", "exists"]
 IndexedLinkKind: TypeAlias = Literal["wiki", "markdown", "embed"]
 
 
+def _loaded(matter: str) -> Mapping[str, object]:
+    found: Mapping[str, object] = json.loads(matter) if matter else {}
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogueNote:
-    """`modified` in seconds since 1970, `digest` SHA-256 in hex, `matter` JSON.
+class NoteSummary:
+    """As it was last indexed; `hash` is the SHA-256 of its bytes, and its ETag."""
 
-    `typed_matter` has numbers, booleans and null where they are meant; "": it is the same.
-    """
-
-    path: str
+    path: PathText
     title: str
-    modified: float
+    modified: UnixTime
     size: int
-    digest: str
+    digest: Annotated[str, Field(serialization_alias="hash")]
     tags: tuple[str, ...] = ()
-    matter: str = ""
-    typed_matter: str = ""
-
-    @property
-    def frontmatter(self) -> Mapping[str, object]:
-        """Read from JSON each time, since most who ask need one of the two."""
-        return _loaded(self.matter)
+    # as JSON, since most who ask need one of the two; the second has numbers, booleans and null
+    # where they are meant, and is empty where that is the same
+    matter: Annotated[str, Field(serialization_alias="frontmatter"), PlainSerializer(_loaded)] = ""
+    typed_matter: Annotated[str, Field(exclude=True)] = ""
 
     @property
     def typed(self) -> Mapping[str, object]:
         return _loaded(self.typed_matter or self.matter)
-
-
-def _loaded(matter: str) -> Mapping[str, object]:
-    found: Mapping[str, object] = json.loads(matter) if matter else {}
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +80,7 @@ class NoteQuery:
 class CataloguePage:
     """`next` leads to those that follow, None: that was all."""
 
-    rows: tuple[CatalogueNote, ...]
+    rows: tuple[NoteSummary, ...]
     next: str | None
 
 
@@ -122,7 +119,7 @@ class IndexedField(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexedNote(CatalogueNote):
+class IndexedNote(NoteSummary):
     """`texts` are the indexed columns; `reason` says why not all of the note is found by them."""
 
     fields: tuple[IndexedField, ...] = ()

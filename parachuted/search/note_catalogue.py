@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from parachuted.search.index_tables import key_of, link_name, text_of, write_cursor
 from parachuted.search.indexed_note import (
     CatalogueLink,
-    CatalogueNote,
     CataloguePage,
     NoteQuery,
+    NoteSummary,
 )
 from parachuted.search.listing import make_listing
 from parachuted.search.words import plain, storable
@@ -37,7 +37,7 @@ class NoteCatalogue:
         """A page of notes that `sees` allows. Raises ValueError for an invalid cursor."""
         listing = make_listing(query)
         with self._database.reading(_SECONDS) as connection:
-            rows: list[CatalogueNote] = []
+            rows: list[NoteSummary] = []
             last: tuple[object, ...] = ()
             for row in connection.execute(listing.sql(_COLUMNS), listing.values):
                 if not sees(text_of(row[0])):
@@ -67,7 +67,7 @@ class NoteCatalogue:
                 sees(text_of(path)) for (path,) in connection.execute(sql, (plain(storable(key)),))
             )
 
-    def note(self, path: str) -> CatalogueNote | None:
+    def note(self, path: str) -> NoteSummary | None:
         with self._database.reading(_SECONDS) as connection:
             row = connection.execute(
                 f"SELECT {_COLUMNS} FROM notes WHERE path = ?",  # noqa: S608
@@ -75,7 +75,7 @@ class NoteCatalogue:
             ).fetchone()
         return None if row is None else _note(row)
 
-    def notes_at(self, paths: Sequence[str]) -> dict[str, CatalogueNote]:
+    def notes_at(self, paths: Sequence[str]) -> dict[str, NoteSummary]:
         """Those that are indexed; a few hundred at once."""
         marks = ", ".join("?" * len(paths))
         with self._database.reading(_SECONDS) as connection:
@@ -166,9 +166,9 @@ def _links(
         )
 
 
-def _note(row: tuple[bytes, str, float, int, str, str, str, str]) -> CatalogueNote:
+def _note(row: tuple[bytes, str, float, int, str, str, str, str]) -> NoteSummary:
     path, title, modified, size, digest, tags, matter, typed = row[:8]
-    return CatalogueNote(
+    return NoteSummary(
         path=text_of(path),
         title=title,
         modified=modified,

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from parachuted.search import CatalogueLink, NoteQuery
@@ -16,8 +18,9 @@ def test_a_note_is_reported_with_all_that_is_known_of_it(rig: SearchRig):
     assert (row.digest, row.size) == (entry.digest, entry.size)
     assert row.modified == entry.mtime_ns / 1e9
     lists = {"tags": ["x", "y"], "people": ["Ann", "Bo"]}
-    assert row.frontmatter == {"title": "Beans", **lists, "more": {"deep": "1"}}
-    assert row.typed == {**row.frontmatter, "more": {"deep": 1}}
+    frontmatter = {"title": "Beans", **lists, "more": {"deep": "1"}}
+    assert json.loads(row.matter) == frontmatter
+    assert row.typed == {**frontmatter, "more": {"deep": 1}}
     assert rig.catalogue.note("a/none.md") is None
     assert rig.catalogue.notes_at(["a/b.md", "a/none.md"]) == {"a/b.md": row}
 

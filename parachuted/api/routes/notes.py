@@ -32,9 +32,9 @@ from parachuted.api.http.route import (
 from parachuted.errors import NotFoundError, StorageFailedError
 from parachuted.search import (
     CatalogueLink,
-    CatalogueNote,
     KeyFilter,
     NoteQuery,
+    NoteSummary,
     Operator,
     Search,
 )
@@ -309,23 +309,10 @@ _WHERE = (
 
 
 @dataclass(frozen=True, slots=True)
-class NoteSummary:
-    """As it was last indexed; `hash` is the SHA-256 of its bytes, and its ETag."""
-
-    path: VaultPath
-    title: str
-    modified: Time
-    size: int
-    hash: str
-    tags: Sequence[str]
-    frontmatter: Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
 class NotesAnswer:
     """`next` is the cursor of those that follow; `indexing`: the list may lack some."""
 
-    notes: list[NoteSummary]
+    notes: Sequence[NoteSummary]
     next: str | None
     indexing: bool
 
@@ -373,7 +360,7 @@ class NoteListingRoutes:
             after=query.cursor,
         )
         page = await _ask(lambda: self._catalogue.notes(wanted, call.files.sees))
-        return NotesAnswer([_summary(row) for row in page.rows], page.next, self._search.is_behind)
+        return NotesAnswer(page.rows, page.next, self._search.is_behind)
 
     @get(FOLDER + "{path:.+}/backlinks", "vault", "read", for_path_keys=True, names=NAMES)
     async def backlinks(self, call: ApiCall) -> Backlinks:
@@ -436,16 +423,4 @@ def _filter(text: str) -> KeyFilter:
     raise web.HTTPBadRequest(
         text=f"where: {text[:80]!r} is not a condition like status:eq:open, "
         "tags:in:a,b or due:exists:true"
-    )
-
-
-def _summary(row: CatalogueNote) -> NoteSummary:
-    return NoteSummary(
-        path=VaultPath(row.path),
-        title=row.title,
-        modified=moment(row.modified),
-        size=row.size,
-        hash=row.digest,
-        tags=row.tags,
-        frontmatter=row.frontmatter,
     )
