@@ -1,6 +1,7 @@
 """Audit log: takes events from any thread and writes them as lines in a thread of its own. What
-cannot be written waits; beyond a bound events are counted, and the count is itself an event. Each
-write of the vault is one, our own and those found on the disk.
+cannot be written waits; beyond a bound events are counted, and the count is itself an event.
+
+Each write of the vault is an event, our own and those found on the disk.
 """
 
 from __future__ import annotations
