@@ -290,4 +290,4 @@ class KeptTexts:
 
     def _digests(self, folder: str) -> set[str]:
         entries = self.index.entries(folder).values()
-        return {entry.digest for entry in entries if entry.digest is not None}
+        return {digest for entry in entries if (digest := entry.digest) is not None}
