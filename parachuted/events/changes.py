@@ -219,11 +219,12 @@ class ChangeCommitter:
     async def _commit(self, changes: Sequence[Change]) -> None:
         if self._listeners is None:
             self._listeners = await self._load_listeners()
-        publish_results = await self._listeners.record(changes)
-        for change in changes:
-            if change.source is not None:
-                self.index.set(change.source, None)
-            self.index.set(change.path, change.new)
+        async with self.index.following:
+            publish_results = await self._listeners.record(changes)
+            for change in changes:
+                if change.source is not None:
+                    self.index.set(change.source, None)
+                self.index.set(change.path, change.new)
         self._listeners.tell(changes)
         publish_results()
 

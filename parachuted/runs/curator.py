@@ -379,9 +379,13 @@ class TaskReviews:
 
     async def look(self, watcher: str) -> list[PendingChange]:
         looked: list[PendingChange] = []
-        for piece in in_pieces([one for one in self.pending.of(watcher) if not one.is_in_conflict]):
-            with self.state.batch():
-                looked += [self.pending.look_at(one, self._digest(one.path)) for one in piece]
+        for piece in in_pieces(self.pending.of(watcher)):
+            async with self.index.following:
+                with self.state.batch():
+                    for path in (one.path for one in piece):
+                        now = self.pending.get(watcher, path)  # it was waited for since
+                        if now is not None and not now.is_in_conflict:
+                            looked.append(self.pending.look_at(now, self._digest(path)))
             await asyncio.sleep(0)
         return looked
 
@@ -392,12 +396,13 @@ class TaskReviews:
     async def settle(self, looked: Sequence[PendingChange], *, failed: bool) -> None:
         """What a run reviewed is closed or, where it failed, open as before."""
         for piece in in_pieces(looked):
-            with self.state.batch():
-                for change in piece:
-                    if failed:
-                        self.pending.give_up(change)
-                    else:
-                        self.pending.saw(change, self._digest(change.path), self.clock())
+            async with self.index.following:
+                with self.state.batch():
+                    for change in piece:
+                        if failed:
+                            self.pending.give_up(change)
+                        else:
+                            self.pending.saw(change, self._digest(change.path), self.clock())
             await asyncio.sleep(0)
 
     def _digest(self, path: str) -> str | None:

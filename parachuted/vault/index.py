@@ -5,6 +5,7 @@ Derived: delete the copy (a snapshot and a log of changes) and the next start re
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -78,9 +79,12 @@ class IndexEntry(bytes):
 
 
 class VaultIndex:
-    """One thread changes it; others may read single entries."""
+    """One thread changes it; others may read single entries. `following` is held from before a
+    change is recorded until it is here.
+    """
 
     def __init__(self) -> None:
+        self.following = asyncio.Lock()
         self._folders: dict[str, dict[str, IndexEntry]] = {"": {}}
         self._children: dict[str, set[str]] = {"": set()}
         self._context_folders: set[str] = set()

@@ -121,6 +121,31 @@ async def test_a_note_that_is_being_written_is_not_looked_at(live: Live, vault: 
         assert together == [{"a/AGENTS.md"}, {"b/AGENTS.md"}]
 
 
+async def test_a_run_that_begins_while_its_change_is_recorded_is_shown_it(
+    live: Live, vault: Path, monkeypatch
+):
+    """It waits for the index, or there would be nothing left to review."""
+    backend, graph = always_edits(), {"a": [], "b": ["a"]}
+    write(vault, graph)
+    async with live(backend) as daemon_rig:
+        reconciler = daemon_rig.daemon.loop.reconciler
+        record = reconciler.record
+
+        async def slowly(changes):
+            publish_results = await record(changes)
+            if str(changes[0].path) == "a/AGENTS.md":
+                await daemon_rig.until(lambda: daemon_rig.reported("task.started"))
+                for _ in range(50):
+                    await asyncio.to_thread(int)
+            return publish_results
+
+        monkeypatch.setattr(reconciler, "record", slowly)
+        touch_up(vault, "a", "- new", graph)
+        await woken_by(daemon_rig, 1)
+
+        assert [change.path for job in backend.jobs for change in job.changes] == ["a/AGENTS.md"]
+
+
 async def test_a_hundred_watchers_of_everything_run_once_each(live: Live, vault: Path, torture):
     size = 100 if torture else 25
     graph: dict[str, list[str]] = {f"n{number}": ["**/*.md"] for number in range(size)}
