@@ -123,6 +123,7 @@ async def test_a_conversation_is_linked_to_a_chat_on_the_page_and_let_go(bots: B
     assert linked["metadata"]["permissions"]["capabilities"] == ["Read"]
     assert (linked["mode"], len(linked["messages"])) == ("sandboxed", 2)
     await bots.exchange(person, group, "Corn", "Corn", to_bot=True)
+    await bots.quiet()
     assert len((await bots.api("GET", path))["messages"]) == 4
 
     await bots.api("DELETE", f"bots/links/{session['id']}")
