@@ -89,7 +89,7 @@ def read(path: str, text: str) -> tuple[Dated, ...]:
     visible = visible_to_agents(text)
     if visible is text:
         return dated_entries
-    by_mark = {one.mark: one.entry for one in _read(path, visible)}
+    by_mark = {dated_entry.mark: dated_entry.entry for dated_entry in _read(path, visible)}
     return tuple(replace(entry, visible=by_mark.get(entry.mark)) for entry in dated_entries)
 
 

@@ -66,10 +66,10 @@ def exactly(paths: Iterable[str]) -> AccessGrant:
     return AccessGrant(alternatives=(((files,),),)) if files.text else NOWHERE
 
 
-def any_of(one: AccessGrant, other: AccessGrant) -> AccessGrant:
-    if one.alternatives is None or other.alternatives is None:
-        return one if one.alternatives is None else other
-    return AccessGrant(alternatives=(*one.alternatives, *other.alternatives))
+def any_of(grant: AccessGrant, other: AccessGrant) -> AccessGrant:
+    if grant.alternatives is None or other.alternatives is None:
+        return grant if grant.alternatives is None else other
+    return AccessGrant(alternatives=(*grant.alternatives, *other.alternatives))
 
 
 def within(grant: AccessGrant, config: AgentConfig) -> AccessGrant:
@@ -244,7 +244,7 @@ def build_grant(
         ).both(writes),
         outside=outside,
         tools=tuple(tools),
-        interfaces=reduce(in_both, (one.allowed_interfaces for one in every)),
+        interfaces=reduce(in_both, (agent_config.allowed_interfaces for agent_config in every)),
         native=native,
         bash=bash,
         network=reach,
@@ -327,12 +327,12 @@ def narrower(one: bool | tuple[str, ...], other: bool | tuple[str, ...]) -> bool
     return tuple(name for name in one if name in other) or False
 
 
-def _common(one: Network, other: Network) -> Network:
-    if one == "none" or other == "none":
+def _common(network: Network, other: Network) -> Network:
+    if network == "none" or other == "none":
         return "none"
-    if one == "bridge" or other == "bridge":
-        return other if one == "bridge" else one
-    return tuple(host for host in one if host in other) or "none"
+    if network == "bridge" or other == "bridge":
+        return other if network == "bridge" else network
+    return tuple(host for host in network if host in other) or "none"
 
 
 def _native(
@@ -345,7 +345,7 @@ def _native(
     """The CLI tools that it needs: file tools with a shell or with files outside the vault."""
     fetches = bool(network) and all(one.fetches for one in every)
     files = _READS if (bash or outside) and all(one.may_read for one in every) else ()
-    changes = _WRITES if bash and files and all(one.may_write for one in every) else ()
+    changes = _WRITES if bash and files and all(config.may_write for config in every) else ()
     return (*files, *changes, *(("Bash",) if bash else ()), *(("WebFetch",) if fetches else ()))
 
 
@@ -355,9 +355,9 @@ def _sandbox(every: Sequence[AgentConfig], network: Network) -> SandboxConfig:
     boxes = [own, *(one.sandbox for one in every[1:] if one.sandbox is not None)]
     access: Literal["none", "ro", "rw"] = (
         "none"
-        if not all(one.may_read for one in every)
+        if not all(agent_config.may_read for agent_config in every)
         else "ro"
-        if not all(one.may_write for one in every)
+        if not all(config.may_write for config in every)
         else "rw"
     )
     return replace(

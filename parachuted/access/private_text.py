@@ -85,9 +85,9 @@ def _is_whole(note: ParsedNote) -> bool:
     )
 
 
-def _is_set(found: re.Match[bytes]) -> bool:
-    value = _COMMENT.sub(b"", found["value"]).decode("utf-8", "replace")
-    return found["below"] is not None or not _is_false(value)
+def _is_set(match: re.Match[bytes]) -> bool:
+    value = _COMMENT.sub(b"", match["value"]).decode("utf-8", "replace")
+    return match["below"] is not None or not _is_false(value)
 
 
 def _says_private(key: str, value: YamlValue) -> bool:
@@ -116,11 +116,11 @@ def _sections(note: ParsedNote) -> Iterator[PrivatePart]:
     start = stop = note.body.start
     lines = note.data[start:].splitlines(keepends=True)
     for line, is_underlined in zip(lines, _underlined(lines), strict=True):
-        found, tag = _TAG.search(line), start
+        match, tag = _TAG.search(line), start
         start += len(line)
-        if found is None or tag < stop:
+        if match is None or tag < stop:
             continue
-        tag += found.start()
+        tag += match.start()
         above = bisect_right(headings, tag, key=lambda heading: heading.start) - 1
         doubt = bisect_right(doubts, tag, key=lambda doubt: doubt.start) - 1
         if not (

@@ -57,8 +57,8 @@ def _clean(window: str, most: int, *, is_cut: bool) -> str:
     return cleaned if len(cleaned) <= most else f"{cleaned[: most - 1]}…"
 
 
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
     if code in _BYTE:
         code -= _BYTE.start - 0x80
     kind = "x02" if code <= 0xFF else "u04" if code <= 0xFFFF else "U08"  # noqa: PLR2004
@@ -186,8 +186,8 @@ def line_of(event: AuditEvent, before: ChainPosition) -> tuple[bytes, ChainPosit
 
 def read_line(raw: bytes) -> ChainLine | None:
     """Parse a line without its end; None when it is not one of the audit's."""
-    found = _TAIL.search(raw, max(0, len(raw) - 80)) if len(raw) <= MOST_LINE_BYTES else None
-    if found is None:
+    match = _TAIL.search(raw, max(0, len(raw) - 80)) if len(raw) <= MOST_LINE_BYTES else None
+    if match is None:
         return None
     try:
         document = orjson.loads(raw)
@@ -196,6 +196,6 @@ def read_line(raw: bytes) -> ChainLine | None:
     seq, prev = document.get("seq"), document.get("prev")
     if type(seq) is not int or not 0 < seq < _MOST_SEQ or not isinstance(prev, str):
         return None
-    digest = found[1].decode()
-    is_sound = digest == sha256(raw[: found.start()] + b"}").hexdigest()
+    digest = match[1].decode()
+    is_sound = digest == sha256(raw[: match.start()] + b"}").hexdigest()
     return ChainLine(ChainPosition(seq, digest), prev, is_sound, document)

@@ -133,8 +133,8 @@ class ActFinisher:
         self._files = files
 
     def finish_all(self) -> list[FinishedAct]:
-        found = [self.finish(number) for number, _document, _last in self._history.acts()]
-        return [one for one in found if one is not None]
+        acts = [self.finish(number) for number, _document, _last in self._history.acts()]
+        return [act for act in acts if act is not None]
 
     def forget(self, run: str) -> None:
         for number, document, _last in self._history.acts():
@@ -148,7 +148,7 @@ class ActFinisher:
             return None
         act, last = _ACT().validate_python(found[number][0]), found[number][1]
         done = [one for one in self._history.done_after(last) if one.author == act.author]
-        waiting = [step for step in act.steps if not any(_is_of(one, step) for one in done)]
+        waiting = [step for step in act.steps if not any(_is_of(write, step) for write in done)]
         written: list[VaultPath] = []
         left: list[str] = []
         is_waiting = links_stay = False

@@ -196,7 +196,7 @@ def _named(path: VaultPath, versions: list[TextVersion], name: str) -> str:
 
 def _around(path: VaultPath, versions: list[TextVersion], run: str, *, after: bool) -> str:
     file, run = printable(path), printable(run[:80])
-    places = [number for number, one in enumerate(versions) if one.run == run]
+    places = [number for number, version in enumerate(versions) if version.run == run]
     if not places:
         lists = f"`parachute history {shlex.quote(file)}` lists what did"
         raise NotFoundError(f"no run or version {run} wrote {file}; {lists}")

@@ -78,8 +78,8 @@ class Retention:
     def size(self) -> HistorySize:
         """The current size. Blocks on the disk. Raises StorageFailedError, OSError."""
         texts = text_bytes = 0
-        for kept in self._objects.kept():
-            texts, text_bytes = texts + 1, text_bytes + kept.size
+        for stored_object in self._objects.kept():
+            texts, text_bytes = texts + 1, text_bytes + stored_object.size
         with self._history.reading() as database:
             writes, since = database.execute("SELECT count(*), min(at) FROM writes").fetchone()
             (pages,), (page,) = (
@@ -132,14 +132,14 @@ class Retention:
         fresh, most = (now - _FRESH).timestamp(), self.keep.megabytes * _MEGABYTE
         texts = freed = total = 0
         may_go: list[tuple[bool, float, str, int]] = []
-        for kept in self._objects.kept():
+        for stored_object in self._objects.kept():
             if self._stopping.is_set():
                 break
-            total += kept.size
-            if kept.digest not in held and kept.used <= fresh:
-                is_wanted = kept.digest in named or kept.used >= unnamed
-                last = named.get(kept.digest, kept.used)
-                may_go.append((is_wanted, last, kept.digest, kept.size))
+            total += stored_object.size
+            if stored_object.digest not in held and stored_object.used <= fresh:
+                is_wanted = stored_object.digest in named or stored_object.used >= unnamed
+                last = named.get(stored_object.digest, stored_object.used)
+                may_go.append((is_wanted, last, stored_object.digest, stored_object.size))
         for is_wanted, _last, digest, size in sorted(may_go):
             is_enough = is_wanted and (not most or total - freed <= most)
             if is_enough or self._stopping.is_set():

@@ -310,7 +310,7 @@ def _keeping(history: WriteJournal, note: VaultPath) -> dict[str, dict[str, obje
     }
     # one that had this name before is another conversation; what a person brought back is the same
     made = [at for at, one in enumerate(trail) if one.kind == "created" and one.run in calls]
-    own = {one.run for one in trail[made[-1] if made else 0 :]}
+    own = {version.run for version in trail[made[-1] if made else 0 :]}
     owner = next((call["agent"] for name, call in calls.items() if name in own), None)
     return {name: one for name, one in calls.items() if name in own and one["agent"] == owner}
 

@@ -93,14 +93,14 @@ class HistoryQueries:
     ) -> FileHistory:
         """The latest versions that the caller may see. Raises as `versions` does."""
         versions = self.versions(path)
-        seen = [number for number, one in enumerate(versions) if sees(one.path)]
+        seen = [number for number, version in enumerate(versions) if sees(version.path)]
         latest = seen[max(0, len(seen) - min(limit, MOST_VERSIONS)) :]
-        found = [
+        file_versions = [
             self._change(versions[number], versions[number - 1] if number else None, sees)
             for number in reversed(latest)
         ]
         since = self._history.pruned(path)
-        return FileHistory(path=path, versions=found, count=len(seen), since=since)
+        return FileHistory(path=path, versions=file_versions, count=len(seen), since=since)
 
     def runs(self, run: str, *, cascade: bool) -> list[dict[str, object]]:
         """The run, with `cascade` what followed too, newest first. NotFoundError."""
@@ -113,15 +113,15 @@ class HistoryQueries:
 
     def diff(self, documents: Iterable[Mapping[str, object]]) -> list[FileDiff]:
         """What these runs wrote, by file; from their documents once writes are gone."""
-        found: list[FileDiff] = []
+        diffs: list[FileDiff] = []
         writes: list[Write] = []
         for document in documents:
             own = self._history.writes_by(str(document["id"]))
             writes += own
             if not own:
-                found += _accounted(document)
+                diffs += _accounted(document)
         chains = chains_of(sorted(writes, key=lambda write: write.id), self._history.other_half)
-        return [*map(self._difference, chains), *found]
+        return [*map(self._difference, chains), *diffs]
 
     def _change(
         self, version: TextVersion, before: TextVersion | None, sees: Callable[[str], bool]

@@ -192,7 +192,7 @@ def _dump(
 ) -> str:
     yaml, text = _round_trip(), StringIO()
     yaml.explicit_start, yaml.explicit_end = has_start, has_end
-    steps = [(len(found[2]) - len(found[1]), bool(found[3])) for found in _UNDER_KEY.finditer(like)]
+    steps = [(len(match[2]) - len(match[1]), bool(match[3])) for match in _UNDER_KEY.finditer(like)]
     mapping = next((step for step, is_item in steps if step > 0 and not is_item), 2)
     offset = next((step for step, is_item in steps if step >= 0 and is_item), 0)
     yaml.indent(mapping=mapping, sequence=offset + 2, offset=offset)

@@ -223,14 +223,14 @@ def _mark(place: Path) -> str:
 
 
 def _records(home: Path) -> list[_Record]:
-    found = []
+    records = []
     for file in (home / "state").glob(f"*/{_RECORD}"):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             document = json.loads(file.read_bytes())
-            found.append(
+            records.append(
                 _Record(file.parent, *(str(document[name]) for name in ("id", "path", "mark")))
             )
-    return found
+    return records
 
 
 def _write_record(record: _Record) -> None:

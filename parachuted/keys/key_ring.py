@@ -258,11 +258,11 @@ class KeyRing:
         if len(secret) > _LONGEST:
             return None
         wanted = hash_of(secret).encode()
-        found = None
+        api_key = None
         for digest, key in self._hashes:
             if hmac.compare_digest(wanted, digest):
-                found = key
-        return found
+                api_key = key
+        return api_key
 
     def identity(self, name: str) -> Identity | None:
         """The caller with the key of that id; None where there is none, or it has expired."""

@@ -79,9 +79,9 @@ def install_module(
     trust: TrustLevel | None = None,
 ) -> InstalledModule:
     """Copy it into the vault's `Modules/`, unless it is there. Nothing of it runs."""
-    found = [entry for entry in approvals.entries() if Path(source) == entry.folder]
-    is_there = bool(found) and not (dev or path)
-    entry = found[0] if is_there else approvals.install(source, dev=dev, path=path)
+    module_entries = [entry for entry in approvals.entries() if Path(source) == entry.folder]
+    is_there = bool(module_entries) and not (dev or path)
+    entry = module_entries[0] if is_there else approvals.install(source, dev=dev, path=path)
     consent = approvals.consent(entry.name, trust)
     return InstalledModule(module=status_of(entry), hash=consent.digest, consent=consent)
 

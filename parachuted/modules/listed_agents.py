@@ -138,18 +138,18 @@ class AgentListing:
 
     async def all(self) -> list[ListedAgent]:
         """One whose settings are wrong is listed as one that runs nowhere."""
-        found = []
+        agents = []
         for name in self.all_names():
             try:
-                found.append((await self.get(name))[0])
+                agents.append((await self.get(name))[0])
             except NotFoundError:  # its module was switched off meanwhile
                 continue
             except ParachuteError as error:
                 source = name.partition("/")[0]
-                found.append(
+                agents.append(
                     ListedAgent(name=name, source=source, runs_here=False, problem=error.message)
                 )
-        return found
+        return agents
 
     def reachable(self, grant: Grant) -> ReachableFiles:
         """Blocks for a large vault."""
@@ -317,12 +317,12 @@ def _skill_of(root: VaultRoot, skill: Skill, strangers: Strangers) -> ListedSkil
 
 
 def _files_below(root: VaultRoot, folder: str) -> list[SkillFile]:
-    found: list[SkillFile] = []
+    files: list[SkillFile] = []
     with suppress(OSError), root.opened_folder(folder) as opened:
         for at, _folders, names, inner in os.fwalk(".", dir_fd=opened, follow_symlinks=False):
             for name in sorted(names):
-                if len(found) == _MOST_FILES:
-                    return found
+                if len(files) == _MOST_FILES:
+                    return files
                 size = os.stat(name, dir_fd=inner, follow_symlinks=False).st_size
-                found.append(SkillFile(os.path.normpath(f"{at}/{name}"), size))
-    return found
+                files.append(SkillFile(os.path.normpath(f"{at}/{name}"), size))
+    return files

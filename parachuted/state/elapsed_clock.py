@@ -108,11 +108,11 @@ class ElapsedClock:
     def is_due(self) -> bool:
         """Whether to `keep`: a minute has passed, or the wall clock has jumped ahead."""
         self.now()
-        mark, kept = self._mark, self._kept
-        if mark is None or kept is None or mark.boot != kept.boot:
+        mark, elapsed_mark = self._mark, self._kept
+        if mark is None or elapsed_mark is None or mark.boot != elapsed_mark.boot:
             return True
-        passed = mark.elapsed - kept.elapsed
-        return passed >= _KEPT_EVERY_S or mark.latest - kept.latest > passed + _JUMP_S
+        passed = mark.elapsed - elapsed_mark.elapsed
+        return passed >= _KEPT_EVERY_S or mark.latest - elapsed_mark.latest > passed + _JUMP_S
 
     def keep(self) -> None:
         """Blocks. Raises OSError."""

@@ -55,9 +55,9 @@ class Orchestrator:
     def waiting(self) -> list[Suggestion]:
         """Of the agents that are its own to filter, for files that it may read, never of itself."""
         return [
-            one
-            for one in self._suggestions.all(status="pending", sees=self._grant.may_read)
-            if self._is_received(one)
+            suggestion
+            for suggestion in self._suggestions.all(status="pending", sees=self._grant.may_read)
+            if self._is_received(suggestion)
         ]
 
     async def orchestrate(
@@ -106,9 +106,9 @@ class Orchestrator:
             raise unknown(name)
         return suggestion
 
-    def _is_received(self, one: Suggestion) -> bool:
-        is_of = "*" in self._of or one.source_agent in self._of
-        return is_of and one.source_agent != self._agent and stands_for(one) is None
+    def _is_received(self, suggestion: Suggestion) -> bool:
+        is_of = "*" in self._of or suggestion.source_agent in self._of
+        return is_of and suggestion.source_agent != self._agent and stands_for(suggestion) is None
 
     def tools(self) -> tuple[Tool, ...]:
         properties: dict[str, object] = {

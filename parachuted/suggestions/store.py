@@ -124,9 +124,9 @@ class SuggestionStore:
 
     def say(self, record: SuggestionRecord, words: str, seen: SuggestionFile | None = None) -> None:
         """Write words into its file, boxes empty, unless it changed since it was `seen`."""
-        said = replace(record, words=words)
-        self.keep(said)
-        self.put_up(said, seen=seen)
+        suggestion_record = replace(record, words=words)
+        self.keep(suggestion_record)
+        self.put_up(suggestion_record, seen=seen)
 
     def at(self, path: str) -> SuggestionRecord | None:
         return next((record for record in self.all() if record.file == path), None)

@@ -122,8 +122,8 @@ class Suggestions:
         names = stands_for(suggestion)
         if names is None:
             return [suggestion]
-        found = [self.store.get(name) for name in names]
-        return [record.suggestion for record in found if record is not None]
+        records = [self.store.get(name) for name in names]
+        return [record.suggestion for record in records if record is not None]
 
     def bases(self) -> set[str]:
         """Digests of the texts that pending suggestions were decided on, which must be kept."""
@@ -156,7 +156,7 @@ class Suggestions:
         )
         if len(diffs) > _LARGEST_AT_ONCE:
             raise EditRefusedError("these are too much to be looked at at once; put fewer together")
-        is_private = any(one.is_private for one in several)
+        is_private = any(suggestion_record.is_private for suggestion_record in several)
         record = SuggestionRecord(
             suggestion=made, file=file_name(made), diff=diffs, is_private=is_private
         )
@@ -166,7 +166,7 @@ class Suggestions:
     async def _file(self, made: Suggestion, make: Callable[[], SuggestionRecord]) -> Suggestion:
         """Keep it, then write its file: after a crash in between the next start does."""
         pending = self.all(status="pending")
-        of_one = sum(one.source_agent == made.source_agent for one in pending)
+        of_one = sum(suggestion.source_agent == made.source_agent for suggestion in pending)
         if of_one >= _MOST_OF_ONE or len(pending) >= _MOST_PENDING:
             raise ActRefusedError(
                 f"{max(of_one, len(pending))} suggestions wait; a person is to decide first"
@@ -322,7 +322,7 @@ class Suggestions:
             return of.source_agent, of.action, of.path, json.dumps(dict(of.payload), sort_keys=True)
 
         pending = (one for one in self.all(status="pending") if one.path == made.path)
-        return next((one for one in pending if key(one) == key(made)), None)
+        return next((suggestion for suggestion in pending if key(suggestion) == key(made)), None)
 
     async def _resolved(
         self,

@@ -183,12 +183,12 @@ class VaultRoot:
         real = real_path(self.folder / path)
         if not real.is_relative_to(self.folder):
             raise PathRefusedError(f"{printable(path)} is a link that leaves the vault")
-        found = VaultPath.parse(str(real.relative_to(self.folder)))
-        if self._way.is_straight and found != path:
+        vault_path = VaultPath.parse(str(real.relative_to(self.folder)))
+        if self._way.is_straight and vault_path != path:
             raise PathRefusedError(
                 f"{printable(path)} is a link now, so it is not what was asked for"
             )
-        return found
+        return vault_path
 
     def is_there(self, path: VaultPath) -> bool:
         with contextlib.suppress(OSError), self.opened_folder(path.folder) as folder:

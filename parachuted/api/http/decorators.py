@@ -97,8 +97,8 @@ def routes_of(*owners: object) -> list[Route]:
 def _asked(handler: Callable[..., object], hints: Mapping[str, Any], path: str) -> dict[str, Any]:
     known = {"call", "query", "body", *_IN_PATH.findall(path)}
     return {
-        name: (hints[name], ... if one.default is one.empty else one.default)
-        for name, one in inspect.signature(handler).parameters.items()
+        name: (hints[name], ... if parameter.default is parameter.empty else parameter.default)
+        for name, parameter in inspect.signature(handler).parameters.items()
         if name in hints and name.removesuffix("_") not in known
     }
 

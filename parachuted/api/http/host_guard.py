@@ -119,13 +119,13 @@ def is_loopback(authority: str) -> bool:
 
 def _name(authority: str) -> str | None:
     """The name in `name:port`, lower case; None unless it is spelled as browsers do."""
-    found = _AUTHORITY.fullmatch(authority)
-    if found is None or int(found["port"] or 0) > _LAST_PORT:
+    match = _AUTHORITY.fullmatch(authority)
+    if match is None or int(match["port"] or 0) > _LAST_PORT:
         return None
-    if found["six"] is not None:
-        six = found["six"].lower()
+    if match["six"] is not None:
+        six = match["six"].lower()
         return six if str(address_of(six)) == six else None
-    name = found["name"].lower()
+    name = match["name"].lower()
     bare = name.removesuffix(".")
     return bare if bare == name or address_of(bare) is None else None
 

@@ -204,9 +204,9 @@ class ModuleDispatcher:
     def find(self, request: web.Request) -> tuple[Route, dict[str, str]] | None:
         """The route that a module declares, and the values in its path; None: no module has one."""
         for path in _places(request):
-            found = self._modules.routes.find(request.method, path)
-            if found is not None:
-                return self._route(request.method, found), dict(found.path_values)
+            route = self._modules.routes.find(request.method, path)
+            if route is not None:
+                return self._route(request.method, route), dict(route.path_values)
         path = request.rel_url.path_safe
         other = self._tool(request.method, path) or self._unserved(request.method, path)
         return None if other is None else (other, {})
@@ -217,14 +217,14 @@ class ModuleDispatcher:
         names |= {RESERVED_PATHS[place] for place in map(reserved_path, paths) if place is not None}
         return not names.isdisjoint(self._starting())
 
-    def _route(self, method: str, found: ModuleRoute) -> Route:
-        spec = found.spec
+    def _route(self, method: str, route: ModuleRoute) -> Route:
+        spec = route.spec
         return Route(
             method=method,
-            path=f"{spec.prefix or _PREFIX + found.host.name}{spec.path}",
-            module=found.host.name,
+            path=f"{spec.prefix or _PREFIX + route.host.name}{spec.path}",
+            module=route.host.name,
             capability=None if spec.secret_header else spec.capability,
-            handle=partial(self._serve, found.host, spec),
+            handle=partial(self._serve, route.host, spec),
             largest_body=spec.max_bytes,
             recorded_as="module_call",
         )

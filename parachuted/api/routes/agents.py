@@ -228,11 +228,11 @@ class AgentRoutes:
     @delete("/api/skills/{name}", _MODULE, "admin", names=_ITS_NAME)
     async def remove_skill(self, call: ApiCall, name: str) -> RemovedInstructions:
         """Remove a skill with its files; their texts stay in the history."""
-        found = _found(await self._skills(), name, "skill")
-        folder = VaultPath(found.path).folder
-        for path in [f"{folder}/{file.name}" for file in found.files] or [found.path]:
+        skill = _found(await self._skills(), name, "skill")
+        folder = VaultPath(skill.path).folder
+        for path in [f"{folder}/{file.name}" for file in skill.files] or [skill.path]:
             await self._delete(call, path)
-        return RemovedInstructions(name, found.path)
+        return RemovedInstructions(name, skill.path)
 
     async def _notes(self) -> dict[str, ListedAgent]:
         return await asyncio.to_thread(agent_notes, self._store.root)

@@ -177,8 +177,8 @@ class HealthRoutes:
     async def logins(self) -> FoundLogins:
         """Where the daemon looked for a model login and what it found, without the login itself."""
         sources = await asyncio.to_thread(self._chosen.find_logins)
-        found = [FoundLogin(source.place, source.found, source.why) for source in sources]
-        return FoundLogins(self._chosen.reason, found)
+        logins = [FoundLogin(source.place, source.found, source.why) for source in sources]
+        return FoundLogins(self._chosen.reason, logins)
 
     def _modules(self, call: ApiCall) -> list[ModuleHealth]:
         """For those who may ask for `GET /api/modules`."""
@@ -283,11 +283,11 @@ class DoctorRoutes:
     async def doctor(self, call: ApiCall) -> DoctorReport:
         """Problems of the vault and of single notes."""
         paths = list(self._watched.index.paths())
-        found, search = await asyncio.to_thread(self._look, paths, self._watches.all())
+        findings, search = await asyncio.to_thread(self._look, paths, self._watches.all())
         modules = map(asdict, await self._modules.findings(call))
         return DoctorReport(
             findings=[
-                *found,
+                *findings,
                 *(DoctorFinding(about=finding.pop("module"), **finding) for finding in modules),
             ],
             search=search,
@@ -297,11 +297,11 @@ class DoctorRoutes:
 
     def _databases(self) -> DatabaseList:
         store, state = self._store, self._watched.state
-        found = [store.history.status(), state.database.status()]
-        found += [store.objects.seen_status(), self._search.status()]
+        database_statuses = [store.history.status(), state.database.status()]
+        database_statuses += [store.objects.seen_status(), self._search.status()]
         if self._gateway is not None:
-            found.append(self._gateway.usage_store.database.status())
-        return DatabaseList(SQLITE_VERSION, found)
+            database_statuses.append(self._gateway.usage_store.database.status())
+        return DatabaseList(SQLITE_VERSION, database_statuses)
 
     async def _history_size(self) -> HistorySize | None:
         try:
@@ -328,12 +328,12 @@ class DoctorRoutes:
         """Notes that search does not know whole, and how many it knows."""
         search = self._search
         try:
-            found = [
+            findings = [
                 finding_of_note(
                     note.path, "unindexed", f"not found by all of its text: {note.reason}"
                 )
                 for note in search.unindexed()
             ]
-            return found, IndexedNotes(search.count(), search.indexer.waiting)
+            return findings, IndexedNotes(search.count(), search.indexer.waiting)
         except StorageFailedError:  # which is a problem by itself
             return [], IndexedNotes(0, search.indexer.waiting)

@@ -267,7 +267,7 @@ class ApiKeyRoutes:
 
     def _refuse_unknown(self, scopes: tuple[KeyScope, ...]) -> None:
         """Raises ValueError for an unknown module: a misspelled scope would open nothing."""
-        known = [*KNOWN_MODULES, *(one.name for one in self._modules.status())]
+        known = [*KNOWN_MODULES, *(module_status.name for module_status in self._modules.status())]
         unknown = next((scope.module for scope in scopes if scope.module not in known), None)
         if unknown is not None:
             raise ValueError(
@@ -310,7 +310,7 @@ class ApiKeyRoutes:
 
 def _usual(scopes: tuple[KeyScope, ...]) -> tuple[KeyScope, ...]:
     less = [replace(scope, capabilities=scope.capabilities - {"admin"}) for scope in scopes]
-    return tuple(one for one in less if one.capabilities)
+    return tuple(key_scope for key_scope in less if key_scope.capabilities)
 
 
 def _has_power(identity: Identity, key: ApiKey) -> bool:

@@ -122,15 +122,15 @@ class ModuleRoutes:
     async def listing(self) -> ModuleList:
         """List the installed modules."""
         await self._modules.refresh()
-        found = self._modules.status()
-        known = {module.name for module in found}
+        module_statuses = self._modules.status()
+        known = {module.name for module in module_statuses}
         official = await asyncio.to_thread(official_modules)
         available = [
             AvailableModule(it.name, it.version, it.description, f"parachute://{it.name}")
             for it in official
             if it.name not in known
         ]
-        return ModuleList(found, available)
+        return ModuleList(module_statuses, available)
 
     @get(f"{_PATH}/{_NAME}", _MODULE, "read")
     async def one(self, name: str) -> ModuleStatus:

@@ -174,8 +174,8 @@ class RunRoutes:
         note = call.files.find(body.note)
         return await self._plan(self._of_session(note, body))
 
-    def _of_session(self, note: VaultPath, asked: SessionUndoRequest) -> FindRuns:
-        return partial(runs_of_session, self._store.history, note, asked.recorded)
+    def _of_session(self, note: VaultPath, request: SessionUndoRequest) -> FindRuns:
+        return partial(runs_of_session, self._store.history, note, request.recorded)
 
     async def _plan(self, find: FindRuns) -> UndoPlan:
         listed = list(map(_listed, await asyncio.to_thread(find)))

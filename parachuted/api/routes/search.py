@@ -76,16 +76,16 @@ class SearchRoutes:
         except QueryError as error:
             raise web.HTTPBadRequest(text=str(error)) from error
         sees = None if call.grant.alternatives is None else call.files.sees
-        found = await asyncio.to_thread(
+        results = await asyncio.to_thread(
             self._search.engine.find, parsed, query.limit, sees, explain=query.explain
         )
         notes = [
             hit if query.explain else replace(hit, why=None)
-            for hit in found.hits
+            for hit in results.hits
             if call.files.sees(hit.path)
         ]
         asked = query.q.encode("utf-8", "replace").decode()
-        is_complete = not found.is_capped
+        is_complete = not results.is_capped
         return FoundNotes(asked, notes, len(notes), is_complete, self._search.is_behind)
 
 
@@ -141,12 +141,12 @@ class ParaRoutes:
         failed: list[str] = []
         for host in sorted(self._modules.hosts(), key=lambda host: host.name != named):
             try:
-                found = await self._ask(call, host, id_)
+                para = await self._ask(call, host, id_)
             except ModuleFailedError:
                 failed.append(host.name)
                 continue
-            if found is not None:
-                return found
+            if para is not None:
+                return para
         if failed:
             raise ModuleFailedError(
                 f"{id_} was not found, and {' and '.join(failed)} could not say whether it is there"
@@ -165,8 +165,8 @@ class ParaRoutes:
             if answer is None:
                 return None
             document = {**answer, "module": host.name} if isinstance(answer, dict) else answer
-            found = _FOUND.validate_python(document)
-            path = VaultPath.parse(found.path) if found.path else None
+            para = _FOUND.validate_python(document)
+            path = VaultPath.parse(para.path) if para.path else None
             if path is not None:
                 await asyncio.to_thread(call.files.find, path)
         except NotFoundError:
@@ -179,6 +179,6 @@ class ParaRoutes:
             raise ModuleFailedError(f"{host.name} answers with a thing that is none") from error
         except ParachuteError as error:
             raise ModuleFailedError(error.message) from error
-        call.para_ids.append(found.para_id)
+        call.para_ids.append(para.para_id)
         call.touched += [path] if path else []
-        return found if path is not None else replace(found, path=None)
+        return para if path is not None else replace(para, path=None)

@@ -78,12 +78,12 @@ class SuggestionRoutes:
         limit: Annotated[Whole, Field(ge=1, le=1_000)] = 100,
     ) -> SuggestionList:
         """List suggested changes, newest first."""
-        found = [
+        suggestions = [
             suggestion
             for suggestion in self._suggestions.all(status=status)
             if agent in {None, suggestion.source_agent}
         ]
-        return SuggestionList(list(map(self._listed, found[:limit])), len(found))
+        return SuggestionList(list(map(self._listed, suggestions[:limit])), len(suggestions))
 
     @get(f"/api/suggestions/{_ID}", _MODULE, "read")
     async def one(self, id_: str) -> SuggestionDetail:

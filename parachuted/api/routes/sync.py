@@ -309,13 +309,13 @@ class SyncRoutes:
         return PushedFile(path, put.outcome, put.hash, put.replaced), None
 
     def _pull(
-        self, call: ApiCall, asked: PullRequest
+        self, call: ApiCall, request: PullRequest
     ) -> tuple[PullResult, list[tuple[str, bytes]]]:
         """At most 64 MB at once."""
         pulled, texts, room = PullResult([], []), list[tuple[str, bytes]](), _LARGEST_PULL
-        for path in dict.fromkeys(asked.paths):
+        for path in dict.fromkeys(request.paths):
             try:
-                place = call.files.find(_under(asked.root, path))
+                place = call.files.find(_under(request.root, path))
                 if self._store.root.size(place) > room:
                     raise PathRefusedError(
                         f"it is too large for this answer; GET /api/files/{printable(place)} "
@@ -363,14 +363,14 @@ class SyncRoutes:
         date: str = "",
         since_ns: int = 0,
     ) -> list[ListedFile]:
-        asked = ListingQuery(
+        listing_query = ListingQuery(
             root=query.root,
             pattern=query.pattern,
             include_binary=query.include_binary,
             date=date,
             since_ns=since_ns,
         )
-        return await list_files(self._index, asked, call.files.sees)
+        return await list_files(self._index, listing_query, call.files.sees)
 
 
 def _existing(access: AccessFilter, query: DeleteQuery, errors: list[str]) -> Sequence[VaultPath]:

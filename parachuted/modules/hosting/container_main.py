@@ -97,8 +97,8 @@ class _ServedModule(logging.Handler):
     def say(self, call: str = "", **line: Any) -> None:  # noqa: ANN401  as ModuleLine takes it
         problem = self._running.problem if self._running is not None else None
         try:
-            said = ModuleLine(call=call, **line, problem=problem)
-            data = LINES.dump_json(said, exclude_defaults=True)
+            module_line = ModuleLine(call=call, **line, problem=problem)
+            data = LINES.dump_json(module_line, exclude_defaults=True)
             check_json(data)  # as the daemon does, which takes any other line for printed text
             if len(data) > _LARGEST:
                 raise ValueError("it has more than 30 MB")  # noqa: TRY301  as for the others
@@ -217,8 +217,8 @@ class HttpVault(HttpAccess):
 
     async def upload(self, path: str, chunks: AsyncIterable[bytes]) -> Upload:
         data = b"".join([piece async for piece in chunks])
-        found: Upload = await self._daemon.ask("upload_bytes", path, data)
-        return found
+        upload: Upload = await self._daemon.ask("upload_bytes", path, data)
+        return upload
 
 
 class HttpState(HttpAccess):
@@ -256,8 +256,8 @@ class HttpServices:
 
     @property
     def current_call(self) -> CurrentCall:
-        found: CurrentCall = self.daemon.ask_now("current_call")
-        return found
+        call: CurrentCall = self.daemon.ask_now("current_call")
+        return call
 
     def publish(self, event: str, data: Mapping[str, object]) -> None:
         self.daemon.ask_now("publish", event, data)

@@ -34,10 +34,10 @@ class ModuleRoute:
         """None where it does not fit. The rest of a path may become a file's name, so none of its
         parts is empty, `.` or `..`.
         """
-        found = self.pattern.fullmatch(path)
-        if found is None:
+        match = self.pattern.fullmatch(path)
+        if match is None:
             return None
-        values = {name: unquote(value) for name, value in found.groupdict().items()}
+        values = {name: unquote(value) for name, value in match.groupdict().items()}
         if _takes_rest(self.spec) and not _NO_NAMES.isdisjoint([*values.values()][-1].split("/")):
             return None
         return replace(self, path_values=values)
@@ -74,10 +74,10 @@ class ModuleRouteTable:
         within a parameter's value are encoded (`%2F`, `%25`).
         """
         routes = self._fitting(path)
-        found = [route for route in routes if route.spec.method == method]
+        module_routes = [route for route in routes if route.spec.method == method]
         if method == "HEAD":
-            found += [route for route in routes if route.spec.method == "GET"]
-        return found[0] if found else None
+            module_routes += [route for route in routes if route.spec.method == "GET"]
+        return module_routes[0] if module_routes else None
 
     def allowed(self, path: str) -> tuple[str, ...]:
         """The methods that are answered there; none: there is nothing."""

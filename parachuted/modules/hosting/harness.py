@@ -152,18 +152,18 @@ class ModuleHarness:
         """
         declared, routes = self._host.declared, ModuleRouteTable()
         routes.add(self._host)
-        found = routes.find(method, declared.prefix + path) or routes.find(method, path)
-        if found is None:
+        route = routes.find(method, declared.prefix + path) or routes.find(method, path)
+        if route is None:
             raise NotFoundError(f"{declared.name} has no route {method} {path}")
         source = None
         if upload is not None:  # in several pieces, as over a network
             source = body_in_memory(content_type, upload, piece=len(upload) // 3 + 1)
         parts = RequestParts(
-            path=found.path_values, query=query or {}, tolerant=found.spec.tolerant, source=source
+            path=route.path_values, query=query or {}, tolerant=route.spec.tolerant, source=source
         )
         await self._vault.look()
-        call = HandlerCall(found.spec.handler, body or {}, self._asking.fork(), request=parts)
-        if not found.spec.streams:
+        call = HandlerCall(route.spec.handler, body or {}, self._asking.fork(), request=parts)
+        if not route.spec.streams:
             return await self._host.call(call)
         return [item async for item in self._host.stream(call)]
 
@@ -374,5 +374,5 @@ class _Agents:
 
 def _acted_on() -> Caller:
     """That of the module's code; a test that looks into the state has none."""
-    found = current()
-    return Caller() if found is NO_CALLER else found
+    caller = current()
+    return Caller() if caller is NO_CALLER else caller

@@ -94,21 +94,21 @@ class ModuleAgents:
         """What a person began in a conversation enters as `chat`, and a conversation's budget pays
         for it. Raises NotFoundError and ActRefusedError.
         """
-        found, overrides = read_options(options, kind), tuple[AgentConfig, ...]()
+        run_options, overrides = read_options(options, kind), tuple[AgentConfig, ...]()
         if agent in self._core and agent in self._approved.manifest.permissions.mcp:
             definition = self._core[agent]  # which keeps its words: its caller may only narrow it
-            found = replace(found, context="", context_folders=())
+            run_options = replace(run_options, context="", context_folders=())
         else:
             definition, overrides = await asyncio.to_thread(
-                self._define, agent, found, is_turn=chat is not None
+                self._define, agent, run_options, is_turn=chat is not None
             )
         entry, is_persons = caller.request.entry, caller.request.by == "person"
         if chat is not None and is_persons:
             entry = "chat"
-        elif entry == "module" and found.origin == "bot":
+        elif entry == "module" and run_options.origin == "bot":
             entry = "bot"
-        request = _request_of(self.runner, definition, prompt, found, caller, entry)
-        serves_conversation = chat is not None or found.budget is not None
+        request = _request_of(self.runner, definition, prompt, run_options, caller, entry)
+        serves_conversation = chat is not None or run_options.budget is not None
         return replace(
             request,
             pool="conversation" if is_persons and serves_conversation else "work",
@@ -427,8 +427,8 @@ class AgentService:
         """What that run would be. Raises NotFoundError and ActRefusedError."""
         module, _, agent = name.partition("/")
         if name in self._core:
-            found, entry = read_options(options), caller.request.entry
-            return _request_of(self.runs, self._core[name], prompt, found, caller, entry)
+            run_options, entry = read_options(options), caller.request.entry
+            return _request_of(self.runs, self._core[name], prompt, run_options, caller, entry)
         agents = self._of_modules().get(module) if agent else None
         if agents is None:
             raise NotFoundError(

@@ -174,9 +174,9 @@ class ModuleClient:
         access, _, name = service.rpartition(".")
         owner: Any = getattr(self._services, access) if access else self._own
         method = METHODS[service]
-        asked = method.load_body(body)
+        arguments = method.load_body(body)
         with self._acting(call):
-            result = getattr(owner, name)(*asked.args, **asked.kwargs)
+            result = getattr(owner, name)(*arguments.args, **arguments.kwargs)
             result = await result if inspect.isawaitable(result) else result
         answer = await asyncio.to_thread(method.dump_result, result)
         if len(answer) > LARGEST:
@@ -443,16 +443,16 @@ class ContainerHost(ModuleHost):
             if not line:
                 return
             try:
-                said = await asyncio.to_thread(read_sent, LINES, line)
+                module_line = await asyncio.to_thread(read_sent, LINES, line)
             except ModuleFailedError:
                 self._log(logging.INFO, line.decode(errors="replace").rstrip())
                 continue
-            self._problem = said.problem and said.problem[-_MOST_PROBLEM:]
-            answer = client.answers.get(said.call)
+            self._problem = module_line.problem and module_line.problem[-_MOST_PROBLEM:]
+            answer = client.answers.get(module_line.call)
             if answer is not None and not answer.done():
-                answer.set_result(said)
-            elif said.text:
-                self._log(said.level, said.text)
+                answer.set_result(module_line)
+            elif module_line.text:
+                self._log(module_line.level, module_line.text)
 
     def _log(self, level: int, text: str) -> None:
         """Log it, unless there were too many in this second."""

@@ -120,8 +120,8 @@ class ModuleScheduler:
 
     def of(self, module: str) -> list[ModuleSchedule]:
         """Those that it declares in the order of its code, and those that it has set by name."""
-        found = [schedule for schedule in self._schedules.values() if schedule.module == module]
-        return sorted(found, key=lambda schedule: schedule.name)
+        schedules = [schedule for schedule in self._schedules.values() if schedule.module == module]
+        return sorted(schedules, key=lambda schedule: schedule.name)
 
     def schedules(self) -> list[ModuleSchedule]:
         """Those of the modules that run, by key."""
@@ -251,10 +251,10 @@ class ModuleSchedules:
 
     async def remove(self, name: str) -> bool:
         self._unlimited(name)
-        found = self._set().get(name)
-        if found is not None:
-            self._scheduler.unset(found)
-        return found is not None
+        schedule = self._set().get(name)
+        if schedule is not None:
+            self._scheduler.unset(schedule)
+        return schedule is not None
 
     async def list(self) -> list[ScheduleStatus]:
         self._caller().check()

@@ -117,8 +117,8 @@ class ServiceMethod:
 
     def load_body(self, body: bytes) -> inspect.BoundArguments:
         """Raises ModuleFailedError: who sends it is not trusted."""
-        asked = read_sent(TypeAdapter(self._body), body)
-        return self._signature.bind(**dict(asked))
+        model = read_sent(TypeAdapter(self._body), body)
+        return self._signature.bind(**dict(model))
 
     def dump_result(self, result: object) -> bytes:
         value = to_json(result) if self._hints["return"] is object else result

@@ -165,7 +165,7 @@ class ModuleApprovals:
         """What may run now, verified just now, by name; `ModuleEntry.problem` says why another may
         not.
         """
-        found: list[ApprovedModule] = []
+        modules: list[ApprovedModule] = []
         with contextlib.suppress(UntrustedError):
             for name, record in self._records().items():
                 if names is not None and name not in names:
@@ -174,28 +174,28 @@ class ModuleApprovals:
                 if not (record.enabled and record.is_approved):
                     continue
                 try:
-                    found.append(self._load(record))
+                    modules.append(self._load(record))
                 except ParachuteError as error:
                     self._unready[name] = error.message
-        return found
+        return modules
 
     def install(self, source: str, *, dev: bool = False, path: str | None = None) -> ModuleEntry:
         """Put its module into `Modules/` (`dev`: refer to its folder). Approves nothing."""
-        with locked(self._home, _LOCK), fetched(source, self._env, path=path) as found:
-            tree = read_tree(found.folder, ignored=LITTER)
+        with locked(self._home, _LOCK), fetched(source, self._env, path=path) as module:
+            tree = read_tree(module.folder, ignored=LITTER)
             manifest = manifest_of(tree, self._reserved)
             name = manifest.name
             record = self._registry.records().get(name)
-            if record is not None and without_ref(record.source) != without_ref(found.source):
+            if record is not None and without_ref(record.source) != without_ref(module.source):
                 raise OutdatedError(
                     f"there is a module {name} from {record.source} already; remove it first"
                 )
-            values: dict[str, Plain] = {"source": found.source, "commit": found.commit}
+            values: dict[str, Plain] = {"source": module.source, "commit": module.commit}
             if dev:
-                values |= {"path": str(found.folder), "dev": True}
+                values |= {"path": str(module.folder), "dev": True}
             else:
                 installed = record.installed if record else None
-                values["installed"] = place(found, self._vault, name, installed)
+                values["installed"] = place(module, self._vault, name, installed)
                 values |= {"path": f"{FOLDER}/{name}", "dev": None}
             if record is None:
                 trust = "trusted" if dev else "untrusted"

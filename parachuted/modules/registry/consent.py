@@ -64,7 +64,7 @@ def _lines(
     """What the module says in its own words stands behind a mark, which nothing else does. What
     decides comes last, where it can be read when the question is asked.
     """
-    asked = manifest.permissions
+    permissions = manifest.permissions
     origin = f"{record.source} at {record.commit}" if record.commit else record.source
     yield fact("module", visible(f"{manifest.name} {manifest.version}"))
     yield quoted("says", manifest.description or "nothing of itself")
@@ -81,13 +81,13 @@ def _lines(
         yield from _agent_lines(name, agent)
     yield fact("agents", "others that its code names stay within what it reads and writes")
     yield from _each("calls", manifest.optional_requires, "no interface of other modules")
-    yield from _each("uses", asked.mcp, "no tool of other modules")
-    yield _allowed("shell", asked.bash, "any command")
-    yield from _each("reads", asked.read)
-    yield from _each("writes", asked.write)
-    for folder in asked.folders:
+    yield from _each("uses", permissions.mcp, "no tool of other modules")
+    yield _allowed("shell", permissions.bash, "any command")
+    yield from _each("reads", permissions.read)
+    yield from _each("writes", permissions.write)
+    for folder in permissions.folders:
         yield quoted("outside", f"{folder} (outside the vault, to read)")
-    if asked.people:
+    if permissions.people:
         yield fact("people", _PEOPLE)
     yield fact("runs", _RUNS[trust])
 

@@ -209,10 +209,10 @@ def resolve_handler(module: Module | type[Module], handler: str) -> Callable[...
     cls = module if isinstance(module, type) else type(module)
     file, _, name = handler.rpartition(":")
     if not file:
-        found = inspect.getattr_static(cls, handler, None)
-        if not inspect.isfunction(found):
+        function_type = inspect.getattr_static(cls, handler, None)
+        if not inspect.isfunction(function_type):
             raise ModuleFailedError(f"{handler} is not a plain method of {cls.__name__}")
-        return MethodType(found, module)
+        return MethodType(function_type, module)
     package, _, _ = cls.__module__.rpartition(".")
     try:
         code = importlib.import_module(f"{package}.{file}" if package else file)

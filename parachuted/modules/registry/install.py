@@ -109,7 +109,7 @@ def manifest_of(tree: ModuleTree, reserved: Collection[str]) -> Manifest:
     return read_manifest(data, reserved=reserved, files=tree.files)
 
 
-def place(found: FetchedModule, vault: Path, name: str, installed: str | None = None) -> str:
+def place(module: FetchedModule, vault: Path, name: str, installed: str | None = None) -> str:
     """Put its files into `Modules/`, whole or not at all; their digest. Other files there than
     these and those of the digest `installed` are nowhere else: raises UnfitError.
     """
@@ -122,7 +122,7 @@ def place(found: FetchedModule, vault: Path, name: str, installed: str | None = 
             prefix=".new-", dir=modules, ignore_cleanup_errors=True
         ) as temporary:
             new = Path(temporary, "new")
-            copy_tree(found.folder, new, ignored=LITTER)
+            copy_tree(module.folder, new, ignored=LITTER)
             digest = read_tree(new).digest
             if os.path.lexists(target):
                 if read_tree(target, ignored=LITTER).digest not in {digest, installed}:
@@ -227,7 +227,7 @@ def lock_of(environment: Path) -> tuple[str, ...]:
     """
     site = site_packages(environment)
     tree, lines = read_tree(site, ignored={"__pycache__"}, limits=_PACKAGE_LIMITS), set[str]()
-    for found in distributions(path=[str(site)]):
-        record = hashlib.sha256((found.read_text("RECORD") or "").encode()).hexdigest()
-        lines.add(f"{found.name}=={found.version} sha256:{record}")
+    for distribution in distributions(path=[str(site)]):
+        record = hashlib.sha256((distribution.read_text("RECORD") or "").encode()).hexdigest()
+        lines.add(f"{distribution.name}=={distribution.version} sha256:{record}")
     return (*sorted(lines), f"site-packages {tree.digest}")
