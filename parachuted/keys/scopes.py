@@ -78,10 +78,7 @@ class KeyScope:
 
     module: Annotated[str, Field(max_length=64), AfterValidator(_module)]
     capabilities: _Capabilities
-    paths: Annotated[
-        Annotated[tuple[_Glob, ...], Field(max_length=100)] | None,
-        Field(exclude_if=lambda paths: paths is None),
-    ] = None
+    paths: Annotated[tuple[_Glob, ...] | None, Field(exclude_if=lambda paths: paths is None)] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

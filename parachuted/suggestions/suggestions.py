@@ -243,6 +243,8 @@ class Suggestions:
             if one.id not in only if only is not None else stands_for(one) is not None:
                 continue  # those that it stands for are among them
             try:
+                if self.get(one.id).status != "pending":
+                    continue  # it was decided meanwhile
                 await check(one)
                 done.append(await self.approve(one.id, by=by, requester=requester))
             except ParachuteError as error:

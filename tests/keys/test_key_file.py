@@ -104,6 +104,17 @@ def test_a_file_written_by_hand_needs_no_marks_but_an_end_of_its_last_line(home)
         write(home, text.rstrip("\n")).load()
 
 
+def test_an_entry_of_many_patterns_opens_what_they_name(home):
+    patterns = "".join(f"\n          - Notes/{number}/**" for number in range(150))
+    text = (
+        f"api_keys:\n  - key_hash: {hash_of('x')}\n    scopes:\n      - module: vault\n        "
+        f"capabilities: [read]\n        paths:{patterns}\n"
+    )
+
+    held = write(home, text).load()
+    assert (len(held.keys[0].scopes[0].paths), held.faults) == (150, ())
+
+
 def test_what_is_not_a_plain_file_opens_nothing(home):
     (home / "keys.yaml").mkdir()
     with pytest.raises(UntrustedError):

@@ -259,6 +259,19 @@ async def test_all_that_wait_are_approved_in_order_and_what_cannot_be_is_said(ri
     assert ([one.id for one in done], list(failed)) == ([first.id], [second.id])
 
 
+async def test_what_a_person_decides_while_all_are_approved_is_passed_over(rig):
+    rig.write("a.md", "one\n")
+    first = await rig.propose("a.md", {"section": "S", "content": "1", "append": True})
+    second = await rig.created()
+
+    async def meanwhile(suggestion):
+        if suggestion.id == first.id:
+            await rig.suggestions.reject(second.id)
+
+    done, failed = await rig.suggestions.approve_all(check=meanwhile)
+    assert ([one.id for one in done], failed) == ([first.id], {})
+
+
 async def test_what_a_stranger_led_to_stays_a_strangers_text_once_approved(rig):
     rig.write("a.md", "one\n")
     rig.write("b.md", "one\n")

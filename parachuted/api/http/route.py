@@ -200,11 +200,13 @@ class ApiCall:
         One that only says that the note is unknown stays. Blocks on the disk.
         """
         is_write = (self.route.module, self.route.capability) == ("vault", "write")
-        paths = [path for path in map(VaultPath, self.touched) if _sees(self.files, path)]
-        if not is_write or all(map(self._reads, paths)):
+        touched = [*map(VaultPath, self.touched)] if is_write else []
+        if all(map(self._reads, touched)):
             return error
         if isinstance(error, ConflictError):
             return web.HTTPConflict(text=error.message)
+        if all(self._reads(path) for path in touched if _sees(self.files, path)):
+            return error
         if isinstance(error, NotFoundError):
             return web.HTTPNotFound(
                 text="note or section not found; a key that may read the note gets the details"

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from aiohttp import web
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from parachuted.api.http.authenticator import KeyAuthenticator, Mode
 from parachuted.api.http.decorators import delete, get, post, put
@@ -39,6 +39,7 @@ _MODULE = "system"
 _CODE_LIVES = timedelta(minutes=5)
 _KEY_LIVES = timedelta(days=90)
 _MOST_CODES = 20
+_MOST_PATHS = 100
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)  # what the app reads must be a time
 
 
@@ -127,11 +128,20 @@ class _Code:
     ends: datetime
 
 
+def _with_few_paths(scopes: tuple[KeyScope, ...]) -> tuple[KeyScope, ...]:
+    if any(len(scope.paths or ()) > _MOST_PATHS for scope in scopes):
+        raise ValueError(f"a scope has at most {_MOST_PATHS} paths")
+    return scopes
+
+
 class CreateKeyRequest(AppRequestModel):
     """Without scopes: to read and write what its maker may. `expires`: a span (90d) or a time."""
 
     label: Annotated[str, Field(min_length=1, max_length=100)]
-    scopes: Annotated[tuple[KeyScope, ...], Field(max_length=50)] | None = None
+    scopes: (
+        Annotated[tuple[KeyScope, ...], Field(max_length=50), AfterValidator(_with_few_paths)]
+        | None
+    ) = None
     expires: Annotated[str, Field(max_length=64)] | None = None
 
 

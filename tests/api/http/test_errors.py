@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import aiohttp
 import pytest
 from aiohttp.test_utils import make_mocked_request
+from aiohttp.web import HTTPConflict
 
+from parachuted.access.filter import AccessFilter
 from parachuted.api.http.answers import answer_to, error_body
+from parachuted.api.http.route import ApiCall
 from parachuted.errors import (
     ActRefusedError,
     ConflictError,
@@ -17,6 +21,8 @@ from parachuted.errors import (
     PathRefusedError,
     StorageFailedError,
 )
+from parachuted.keys import Identity, KeyScope, PathGlob
+from parachuted.vault import Requester, VaultRoot
 from tests.api.calls import call, refused
 from tests.stories.daemon_rig import DaemonRig
 
@@ -35,6 +41,23 @@ STATUSES = [
 def answered(error: Exception) -> tuple[int, dict[str, str]]:
     answer = answer_to(error, make_mocked_request("GET", "/api/x"), "abc123")
     return answer.status, json.loads(answer.body)
+
+
+def test_a_conflict_shows_no_text_of_a_note_that_is_a_link_elsewhere_by_then(tmp_path):
+    (tmp_path / "vault/A").mkdir(parents=True)
+    (tmp_path / "vault/A/x.md").symlink_to(tmp_path / "elsewhere.md")
+    scope = KeyScope(module="vault", capabilities=frozenset({"write"}), paths=(PathGlob("A/**"),))
+    identity = Identity(kind="key", id="k", name="n", scopes=(scope,))
+    call = ApiCall(
+        request=make_mocked_request("PUT", "/api/x"),
+        route=SimpleNamespace(module="vault", capability="write"),
+        identity=identity,
+        files=AccessFilter(VaultRoot(tmp_path / "vault"), identity.grant("vault", "write")),
+        requester=Requester("api_key", "key", "r"),
+    )
+    call.touched.append("A/x.md")
+    found = call.shown(ConflictError("no merge", base=b"", ours=b"", theirs=b"secret"))
+    assert (type(found), found.text) == (HTTPConflict, "no merge")
 
 
 @pytest.mark.parametrize(("error", "status"), STATUSES)

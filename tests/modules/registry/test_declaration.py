@@ -305,7 +305,7 @@ NO_YIELD = "only routes that are `async def` can yield, so return one value"
 @pytest.mark.parametrize(
     ("cls", "reported"),
     [
-        (Agents, "wrong.path: Unexpected keyword argument"),
+        (Agents, "wrong.path: There is no such field"),
         (
             type("Many", (Module,), TOO_MANY),
             "tools: Tuple should have at most 500 items after validation, not 501",

@@ -65,7 +65,7 @@ ui:
   pages: [{title: Entities, path: /entities}]
 """
 
-UNKNOWN = "Unexpected keyword argument"
+UNKNOWN = "There is no such field"
 SMALL = "name: a\nversion: 1.0.0\nmodule: module.py\n"
 
 
@@ -153,7 +153,7 @@ provides: X
         "permissions.read.0: '.claude/**' is a program's, or a module's code; no module reads it",
         "permissions.read.1: '../x' is not a pattern of paths in a vault, such as 'Projects/**'",
         f"permissions.write.0: 'Modules/**' {NO_WRITE}",
-        "provides: Input should be a valid tuple",
+        "provides: Input should be a list",
         "version: '1.0' is not a version of three numbers such as 1.0.0",
     ]
 
