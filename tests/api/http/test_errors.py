@@ -43,7 +43,7 @@ def answered(error: Exception) -> tuple[int, dict[str, str]]:
     return answer.status, json.loads(answer.body)
 
 
-def test_a_conflict_shows_no_text_of_a_note_that_is_a_link_elsewhere_by_then(tmp_path):
+def test_a_conflict_shows_no_text_of_a_note_that_is_a_link_by_then(tmp_path):
     (tmp_path / "vault/A").mkdir(parents=True)
     (tmp_path / "vault/A/x.md").symlink_to(tmp_path / "elsewhere.md")
     scope = KeyScope(module="vault", capabilities=frozenset({"write"}), paths=(PathGlob("A/**"),))
