@@ -253,6 +253,7 @@ async def test_what_is_there_beyond_a_key_and_what_is_not_are_not_distinguished(
         both = []
         for value in (OUTSIDE, MISSING):
             keep(filled)
+            await daemon_rig.indexed()  # until then no order is refused
             status, body = await place.tried(session, daemon_rig, value, key)
             said_of = said(body).replace(value.encode(), b"")
             both.append((status, said_of.replace(value.encode().replace(b"/", b"%2F"), b"")))

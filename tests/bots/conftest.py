@@ -129,6 +129,17 @@ class Bots:
 
         await eventually(ended, lambda: self.api("GET", "chat/active-streams"))
 
+    async def kept(self, asked: Shown) -> None:
+        """Wait until the bot knows which message its question is, which is shown before."""
+        hosts = self.daemon.daemon.modules.manager.hosts()
+        (store,) = [host.instance.store for host in hosts if host.name == "bots"]
+
+        async def known() -> bool | None:
+            questions = await store.questions_of((await self.sessions())[0]["id"])
+            return any(question.message_id == asked.id for question in questions) or None
+
+        await eventually(known, self.sessions)
+
     async def answer(self, chat: str, words: str) -> list[Shown]:
         """What the bot has said there, once its last message has these words."""
         return await self.until(chat, lambda shown: words in shown[-1].text)

@@ -142,6 +142,7 @@ async def test_buttons_of_others_forged_replayed_and_after_a_restart_are_nothing
         assert set(await bots.refused()) == {f"{title} {one}" for one in (ana, bob, eve)}
         await platform.say(ana, group, "And now?", to_bot=True)
         asked = (await bots.until(group, lambda shown: shown[-1].buttons == len(OPTIONS)))[-1]
+        await bots.kept(asked)
         await platform.press(ana, group, first.id, 1)
     async with starting() as bots:
         for person in (eve, bob):  # Ana may still answer what was asked
