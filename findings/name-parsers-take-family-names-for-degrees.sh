@@ -3,7 +3,7 @@
 # Seen: humanparser and humanname take "Ma", a common Chinese family name, for a Master of Arts: Yo-Yo Ma has no family name. For
 #   another-name-parser "Do" is a degree of medicine, so that Lena Do has none, and Do Van An is "Van" with that degree. humanname does not
 #   know the comma that puts the family name first: "Lee, Min" is then a given name. nameparser of PyPI reads all four as meant.
-# Why it matters: whoever merges notes on people by family name, or sorts them by it, puts these under "" and may join two of them.
+# Why it matters: a program that merges or sorts notes on people by family name puts these under "" and may join two of them.
 #   Compare names whole, and let a person say what the family name is.
 source "$(dirname "$0")/support/common.sh"
 python_packages nameparser==2.6.0

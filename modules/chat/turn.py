@@ -180,7 +180,10 @@ class TurnRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedTurn:
+    """`messages` are those of the file at its end."""
+
     session: Session
+    messages: list[Message]
     question: Message
     answer: Message
     number: int

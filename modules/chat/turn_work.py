@@ -290,7 +290,9 @@ class TurnWork:
             meta["suggestions"] = list(result.suggestions)
         ended = await self._end(turn, meta, result.run_id)
         made_with = replace(inputs.session, history=ended.session.history)
-        transcript = await self._transcript(turn, result)
+        transcript = result.session_id or turn.transcript or None
+        if not _is_all_read(turn, ended.messages):
+            transcript = None
         await self._resuming.keep(made_with, inputs.mode, transcript)
         return ended
 
@@ -303,8 +305,10 @@ class TurnWork:
         self, turn: Turn, meta: Mapping[str, object], run_id: str | None = None
     ) -> EndedTurn:
         answer = await self._append(turn, meta)
+        session, messages = await self._sessions.get_with_messages(turn.session_id or "")
         return EndedTurn(
-            session=await self._sessions.get(turn.session_id or ""),
+            session=session,
+            messages=messages,
             question=turn.question or answer,
             answer=answer,
             number=turn.number,
@@ -347,13 +351,11 @@ class TurnWork:
             turn.written.append(message)
             await self._sessions.append(turn.session_id, message)
 
-    async def _transcript(self, turn: Turn, result: AgentResult) -> str | None:
-        """None where the file holds what the agent has not read: a person wrote in it meanwhile."""
-        known = {(message.id, message.digest) for message in [*turn.messages, *turn.written]}
-        messages = await self._sessions.messages(turn.session_id or "")
-        if not known.issuperset((message.id, message.digest) for message in messages):
-            return None
-        return result.session_id or turn.transcript or None
+
+def _is_all_read(turn: Turn, messages: Sequence[Message]) -> bool:
+    """False where a person wrote in the file meanwhile, which the agent has not read."""
+    known = {(message.id, message.digest) for message in [*turn.messages, *turn.written]}
+    return known.issuperset((message.id, message.digest) for message in messages)
 
 
 def _maintained(session: Session) -> str:

@@ -91,7 +91,9 @@ class Turns:
         answers = [one for one in following if one.role == "assistant" and not one.meta.get("cut")]
         if not answers:
             return await self.follow(session.id)
-        ended = EndedTurn(session=session, question=question, answer=answers[-1], number=0)
+        ended = EndedTurn(
+            session=session, messages=messages, question=question, answer=answers[-1], number=0
+        )
         done = _done(Turn(request, TurnStream(), session), ended)
         return _replayed(session, question.content, answers[-1].content, done)
 

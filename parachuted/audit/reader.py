@@ -1,5 +1,5 @@
 """Audit reader: finds lines, newest first, reading no more of the files than necessary; verifies
-that they are complete, unchanged and in order; and draws who called whom.
+that they are complete, unchanged and in order; and draws which caller called what.
 """
 
 from __future__ import annotations

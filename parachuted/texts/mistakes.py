@@ -7,7 +7,7 @@ from pydantic import ValidationError
 _PLAINLY = {
     "tuple_type": "Input should be a list",
     "frozen_set_type": "Input should be a list",
-    "unexpected_keyword_argument": "There is no such field",
+    "unexpected_keyword_argument": "Unknown field",
 }
 
 

@@ -121,7 +121,7 @@ async def test_an_answer_that_is_in_the_file_is_not_put_there_again(vault, monke
         async def fails(_session_id):
             raise NotFoundError("it was renamed just now")
 
-        monkeypatch.setattr(sessions_of(module), "get", fails)
+        monkeypatch.setattr(sessions_of(module), "get_with_messages", fails)
         events = await ask(module, "Where do the beans go?")
         assert events[-1]["type"] == "typed_error"
     assert files(vault).count("In the sun.") == 1

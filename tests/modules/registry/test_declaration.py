@@ -305,7 +305,7 @@ NO_YIELD = "only routes that are `async def` can yield, so return one value"
 @pytest.mark.parametrize(
     ("cls", "reported"),
     [
-        (Agents, "wrong.path: There is no such field"),
+        (Agents, "wrong.path: Unknown field"),
         (
             type("Many", (Module,), TOO_MANY),
             "tools: Tuple should have at most 500 items after validation, not 501",

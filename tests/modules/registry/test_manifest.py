@@ -65,7 +65,7 @@ ui:
   pages: [{title: Entities, path: /entities}]
 """
 
-UNKNOWN = "There is no such field"
+UNKNOWN = "Unknown field"
 SMALL = "name: a\nversion: 1.0.0\nmodule: module.py\n"
 
 
